@@ -93,6 +93,7 @@ def _security(who: Identity) -> dict[str, Layer[Any, Any, Any, Any]]:
         new_key=secrets.new_key,
         identity=secrets.identity,
         unix_time=secrets.unix_time,
+        incarnation=who.incarnation,
         tell=who.tell or (lambda cause, address: None),
     )
     return {SECURITY: layer}
@@ -146,7 +147,9 @@ def _guarded(who: Identity, layers: dict[str, Layer[Any, Any, Any, Any]]) -> dic
     from glue.security.gates import guarded  # imported here: most programs use no identities
 
     security: Any = layers[SECURITY]
-    gates = guarded(who.secrets, security.members.get, who.tell or (lambda cause, address: None), who.endpoint_id)
+    gates = guarded(who, security)
+    if isinstance(model := layers["model"], Replicated):
+        model.rights = gates[1].guard
     found: dict[str, Layer[Any, Any, Any, Any]] = {}
     for name, layer in layers.items():
         if name == "topics":

@@ -13,16 +13,17 @@ from __future__ import annotations
 import asyncio
 import heapq
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from math import inf
 from typing import Any
 
-import orjson
-
+from glue.endpoint.receiver_payloads import copied, decoders
+from glue.endpoint.receiver_results import local_answer
 from glue.errors import GlueError
 from glue.receivers.activation import Activation
-from glue.receivers.context import Await, FunctionReceiver, Load, Mail, Timer
+from glue.receivers.address import parse
+from glue.receivers.context import Await, Call, Load, Timer, Wake, factory_of
 from glue.receivers.state import State
 from glue.receivers.store import Document
 
@@ -44,10 +45,12 @@ class Context:
         *,
         kind: str = "test",
         state: dict[str, Any] | None = None,
+        messages: Sequence[type] = (),
     ) -> None:
-        """`factory` is as for `Endpoint.receivers`; `state` is what the store has."""
+        """`factory` and `messages` are as for `Endpoint.receivers`; `state` is what the store has."""
         self.kind = f":{kind}"
-        self.factory: Callable[[], Any] = factory if isinstance(factory, type) else (lambda: FunctionReceiver(factory))
+        self.factory = factory_of(factory)
+        self.types = decoders(messages or getattr(factory, "messages", ()))
         self.sent: list[tuple[str, Any]] = []
         self.answers: dict[str, Any] = {}
         self.errors: list[BaseException] = []
@@ -55,7 +58,7 @@ class Context:
         self._now = 0.0
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = count()
-        self._activation = Activation(self, id)
+        self._activation = Activation(self, id, 0, 0.0)
 
     # ------------------------------------------------------------------------------------------- for the test
 
@@ -66,16 +69,17 @@ class Context:
 
     def tell(self, message: Any) -> None:
         """Send a message. Raises what the receiver raises."""
-        self._handle(Mail(_copy(message)))
+        self._handle(copied(message))
 
     def ask(self, message: Any) -> Any:
         """Ask, and return the answer. Raises what the receiver raises."""
         answers: list[tuple[BaseException | None, Any]] = []
-        self._handle(Mail(_copy(message), lambda error, answer: answers.append((error, answer)), is_request=True))
+        take = local_answer(lambda error, answer: answers.append((error, answer)))
+        self._handle(Call(copied(message), take))
         error, answer = answers[0]
         if error is not None:
             raise error
-        return answer if isinstance(answer, bytes) else _copy(answer)
+        return answer
 
     def advance(self, seconds: float) -> None:
         """Let time pass; the messages of timers that are due are handled."""
@@ -93,25 +97,26 @@ class Context:
     def restart(self) -> None:
         """Put the receiver away without a farewell, as a crash does; the next message brings it back."""
         self._activation.forget()
-        for due, payload in (self.document or {}).get("timers", ()):
-            self._run(self._activation._activate())
-            del due, payload
-            break
+        if (self.document or {}).get("timers"):
+            self._handle(Wake(None))
 
     def deactivate(self) -> None:
         """Put the receiver away, as after its idle time."""
         self._run(self._activation.deactivate())
+        self._activation.rest()
 
-    def _handle(self, mail: Mail) -> None:
-        before = len(self.errors)
-        self._run(self._activation.handle(mail))
-        if self._activation.is_stopping:
-            self._activation.is_stopping = False
-            self.deactivate()
-        if len(self.errors) > before and mail.settle is None and not mail.is_request:
+    def _handle(self, mail: Any) -> None:
+        before, activation = len(self.errors), self._activation
+        self._run(activation.take(mail) or ())
+        if activation.is_stopping:
+            self._run(activation.deactivate())
+        activation.rest()
+        if len(self.errors) > before and mail.__class__ is not Call:
             raise self.errors[-1]
 
     def _run(self, steps: Any) -> None:
+        if not steps:
+            return
         value: Any = None
         error: BaseException | None = None
         while True:
@@ -121,14 +126,14 @@ class Context:
                 return
             value = error = None
             if isinstance(step, Load):
-                value = None if self.document is None else _copy(self.document)
+                value = None if self.document is None else copied(self.document)
             elif isinstance(step, Await):
                 try:
                     value = asyncio.run(_awaited(step.awaitable))
                 except Exception as raised:
                     error = raised
             else:
-                self.document = _copy(step.document)
+                self.document = copied(step.document)
 
     # ------------------------------------------------------------------------------------- for the activation
 
@@ -140,7 +145,17 @@ class Context:
         """The time, in Unix seconds."""
         return EPOCH + self._now
 
-    def send(self, address: str, payload: Any, path: tuple[str, ...]) -> None:
+    def plain(self, payload: Any) -> Any:
+        """A payload as it is kept."""
+        return copied(payload)
+
+    def check_send(self, address: str, payload: Any) -> tuple[str, Any]:
+        """Check what is sent as an endpoint does."""
+        parse(address)
+        copied(payload)
+        return address, payload
+
+    def send(self, address: str, payload: Any) -> None:
         """Note what was sent."""
         self.sent.append((address, payload))
 
@@ -158,7 +173,7 @@ class Context:
         if timer.due < inf:
             heapq.heappush(self._timers, (timer.due, next(self._count), timer))
 
-    def failed(self, activation: Activation, mail: Mail, error: BaseException, policy: str) -> None:
+    def failed(self, activation: Activation, payload: Any, error: BaseException, policy: str) -> None:
         """Note an error of the receiver."""
         self.errors.append(error)
 
@@ -169,8 +184,3 @@ async def _value(value: Any) -> Any:
 
 async def _awaited(awaitable: Any) -> Any:
     return await awaitable
-
-
-def _copy(value: Any) -> Any:
-    """A value as it arrives."""
-    return value if isinstance(value, bytes) else orjson.loads(orjson.dumps(value))

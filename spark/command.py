@@ -144,7 +144,7 @@ class Connection:
 
 
 def run(name: str, master: str | None, work: Work, spoiled: str) -> int:
-    """Do the work of the command `name`, print its outcome, and return the exit code.
+    """Run the work of the command `name`, print the outcome, and return the exit code.
 
     `spoiled` tells the state of the output after Ctrl-C or SIGTERM. Only the main thread may call this function.
     """

@@ -82,9 +82,7 @@ def version_of(java: str) -> int:
 
 
 def wrapped_home(java: str) -> str:
-    """Return a directory for JAVA_HOME whose `bin/java` is the wrapper. The directory is removed when this process
-    ends.
-    """
+    """Return a directory for JAVA_HOME with the wrapper as `bin/java`; removed when this process ends."""
     home = tempfile.mkdtemp(prefix="glue-java-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     wrapper = Path(home, "bin", "java")

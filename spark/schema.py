@@ -15,7 +15,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its Spark type in SQL, and its meaning with units."""
+    """A column: the name, the Spark type in SQL, and the meaning with units."""
 
     name: str
     type: str

@@ -1,7 +1,7 @@
 """Spark sessions for glue's programs: quiet, in UTC, with the data source `pcap`, on one machine or a cluster.
 
 A program without a cluster gets all cores of its machine, a session bound to loopback, and a Java from `spark.java`. A
-caller that knows the size of its input passes it (`session`, `suit`), because settings for gigabytes are slow for
+caller should pass the size of the input if known (`session`, `suit`), because settings for gigabytes are slow for
 megabytes. With `spark-submit` or a given master, the cluster determines place and resources, and this module sets only
 the rest.
 """
@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from spark.java import ensure_java
+from spark.mcap import McapSource
 from spark.source import PcapSource
 
 LOCAL = "local[*,4]"
@@ -106,7 +107,8 @@ def session(
         everything |= {"spark.master": master or LOCAL, **_alone(master or LOCAL, brief)}
     with _interrupts_wait():
         made = SparkSession.builder.appName(name).config(map={**everything, **(settings or {})}).getOrCreate()
-    made.dataSource.register(PcapSource)
+    for source in (PcapSource, McapSource):
+        made.dataSource.register(source)
     if _is_free(made, PARTITIONS):
         made.conf.set(PARTITIONS, str(_usual_partitions(made)))
     if size is not None:
@@ -130,10 +132,10 @@ def suit(spark: SparkSession, size: int) -> None:
 
 
 def remember(table: DataFrame) -> DataFrame:
-    """Return a table whose rows are kept in memory or on disk once they are computed.
+    """Return a table with rows that are kept in memory or on disk once computed.
 
-    For small captures on this machine it is a checkpoint: later plans refer to its rows, not to the plan that makes
-    them, which takes less time to plan. For others it also keeps the sizes that adaptive execution learns.
+    For small captures on this machine the table is a checkpoint: later plans refer to the rows, not to the plan of the
+    table, and take less time to plan. Other tables also keep the sizes that adaptive execution learns.
     """
     spark = table.sparkSession
     is_local = (spark.sparkContext.master or "").startswith("local")

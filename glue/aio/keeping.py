@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Any
 from glue.aio.driver import LoopDriver
 from glue.contract import Delivery, Publication
 from glue.endpoint.durability import Acks
-from glue.endpoint.keep_methods import OUTSTANDING, KeepMethods, check_outstanding, not_durable
+from glue.endpoint.keep_methods import OUTSTANDING, check_outstanding, not_durable
 from glue.endpoint.options import Priority
 from glue.endpoint.receipt import AwaitableReceipt
+from glue.endpoint.recording import RecordMethods
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
     from glue.drivers.directory import FileDirectory
     from glue.drivers.log_writer import LogWriter
+    from glue.drivers.recorder import RecordingThread
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.keeping import Keeping
+    from glue.recording import McapWriter
 
 
-class AioKeeping(KeepMethods[AwaitableReceipt]):
-    """The methods of `glue.aio.Endpoint` to keep topics and to wait for keepers."""
+class AioKeeping(RecordMethods[AwaitableReceipt]):
+    """The methods of `glue.aio.Endpoint` to keep and record topics, and to wait for keepers."""
 
     def _running(self) -> LoopDriver:
         raise NotImplementedError
@@ -38,12 +41,20 @@ class AioKeeping(KeepMethods[AwaitableReceipt]):
     def _make_writer(self, keeping: Keeping) -> LogWriter:
         from glue.drivers.log_writer import LogWriter
 
+        return LogWriter(keeping, self._written())
+
+    def _make_recording(self, writer: McapWriter) -> RecordingThread:
+        from glue.drivers.recorder import RecordingThread
+
+        return RecordingThread(writer, self._written())
+
+    def _written(self) -> Callable[[Delivery], None]:
         driver = self._running()
 
-        def handled(delivery: Delivery) -> None:
+        def written(delivery: Delivery) -> None:
             driver.call_threadsafe(lambda: driver.handled(delivery))
 
-        return LogWriter(keeping, handled)
+        return written
 
     def _publish_quietly(self, publications: list[Publication]) -> None:
         """Hand acknowledgements to the loop; a closed endpoint drops them."""
@@ -67,7 +78,7 @@ class AioKeeping(KeepMethods[AwaitableReceipt]):
         age: float | str | None = None,
         size: int | str | None = None,
         count: int | None = None,
-        replicas: int = 1,
+        replicas: int | None = None,
     ) -> Keeper:
         """Keep the messages of the topics that match a pattern, as `glue.Endpoint.keep` does."""
         self._check_keeping(pattern, age, size, count, replicas)

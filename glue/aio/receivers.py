@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable as Awaited
+from collections.abc import Callable, Generator
 from threading import get_ident
 from typing import Any
 
@@ -14,7 +16,7 @@ from glue.endpoint.receiver_hosts import PENDING, Resume
 from glue.endpoint.receiver_methods import BaseReceivers, ReceiverParts, remote
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation
 from glue.endpoint.requests import check_timeout
-from glue.errors import GlueError, RequestTimeoutError
+from glue.errors import GlueError, RequestTimeoutError, WouldBlockError
 from glue.model import Ask as AskModel
 from glue.receivers.address import Address
 
@@ -23,6 +25,10 @@ Endpoint = Any
 
 PASS = 0.005
 """Seconds of receivers' work after which the loop goes round."""
+WOULD_BLOCK = 0.001
+"""Seconds until a message for which there was no room is tried again."""
+GATHERED = 0x3FF
+"""After each 1,024 messages to other endpoints the loop goes round, so that they leave."""
 LOOK = 0.02
 """Seconds between two looks whether all is put away."""
 
@@ -61,6 +67,9 @@ class LoopExecutor:
         self._work: deque[Callable[[], None]] = deque()
         self._is_called = False
         self.tasks: set[asyncio.Future[Any]] = set()
+
+    def look(self) -> None:
+        """Nothing is to be looked after."""
 
     def soon(self, function: Callable[[], None]) -> None:
         """Call a function in the loop."""
@@ -119,7 +128,7 @@ class Receivers(BaseReceivers):
         runtime, kind = self._runtime, self._kind
         if kind.kind not in runtime.kinds:
             return True
-        kind.ownership.is_leaving = True
+        kind.ownership.leave()
         runtime._hosts_changed()
         runtime._beat(runtime.now())
         is_done = await leave(runtime, [kind], timeout)
@@ -192,6 +201,39 @@ async def ask(endpoint: Endpoint, address: Address, payload: Any, timeout: float
             return await future
     except TimeoutError:
         raise RequestTimeoutError(f"{address} did not answer in time; it may have acted", str(address)) from None
+
+
+class Sent:
+    """What awaiting a message gives that was sent already."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Nothing is waited for."""
+        nothing: Any = iter(())  # cheaper than a generator
+        return nothing  # type: ignore[no-any-return]
+
+
+SENT = Sent()
+
+
+def send(endpoint: Endpoint, address: str, payload: Any) -> Awaited[None]:
+    """Send a message at once if there is room, else wait for it when awaited."""
+    runtime = parts_of(endpoint).runtime
+    try:
+        runtime.send_text(address, payload)
+    except WouldBlockError:
+        return _send_later(endpoint, address, payload)
+    if runtime.outbox.count & GATHERED == GATHERED:
+        return asyncio.sleep(0)
+    return SENT
+
+
+async def _send_later(endpoint: Endpoint, address: str, payload: Any) -> None:
+    while True:
+        await asyncio.sleep(WOULD_BLOCK)
+        endpoint._running()
+        with contextlib.suppress(WouldBlockError):
+            parts_of(endpoint).runtime.send_text(address, payload)
+            return
 
 
 async def close(endpoint: Endpoint, timeout: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ class AioReceiving:
     """Receivers of an asyncio endpoint."""
 
     _receiving: ReceiverParts | None = None
+    _send_to: Callable[[Any, str, Any], Awaitable[None]] | None = None
 
     def receivers(
         self,
@@ -31,6 +32,7 @@ class AioReceiving:
         store: Store | str | None = None,
         idle: float = 300.0,
         dead_letters: str | None = None,
+        messages: Sequence[type] = (),
     ) -> Receivers:
         """As `glue.Endpoint.receivers`; `receive`, `activate` and `deactivate` may be coroutine functions."""
         from glue.aio import receivers
@@ -42,15 +44,20 @@ class AioReceiving:
             endpoint.model(name, voters=1)
         return receivers.host(
             endpoint, kind, factory, name, partitions=partitions, subnet=subnet, store=store, idle=idle,
-            dead_letters=dead_letters,
+            dead_letters=dead_letters, messages=messages,
         )  # fmt: skip
 
-    def send(self, address: str, payload: Any) -> None:
-        """As `glue.Endpoint.send`."""
-        from glue.aio import receivers
-        from glue.receivers.address import parse
+    def send(self, address: str, payload: Any) -> Awaitable[None]:
+        """Send a message to a receiver, as `glue.Endpoint.send` does; awaiting it waits for room.
 
-        receivers.parts_of(self).runtime.send(parse(address), payload)
+        The message leaves at the call if there is room, and else only if the call is awaited.
+        """
+        send = self._send_to
+        if send is None:
+            from glue.aio import receivers
+
+            send = self._send_to = receivers.send
+        return send(self, address, payload)
 
     async def close_receivers(self, timeout: float = 5.0) -> bool:
         """As `glue.Endpoint.close_receivers`."""

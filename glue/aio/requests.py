@@ -15,7 +15,7 @@ from glue.aio.driver import LoopDriver
 from glue.contract import Delivery, Event, Publication
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import CURRENT, Request
-from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, replies_of
+from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, is_address, replies_of
 from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
 from glue.endpoint.responder import BaseResponder, RequestHandler, tail_of_error
 from glue.errors import ClosedError, RequestTimeoutError
@@ -184,7 +184,9 @@ class AioRequests(RequestMethods):
     # --------------------------------------------------------------------------------------------- asking
 
     async def request(self, topic: str, payload: Any, timeout: float = TIMEOUT, *, retry: bool = False) -> Any:
-        """Ask one responder of the topic, and return its answer, as `glue.Endpoint.request` does."""
+        """Ask one responder of the topic, or a receiver, and return its answer, as `glue.Endpoint.request` does."""
+        if is_address(topic):
+            return await cast(Any, self).ask(topic, payload, timeout)
         gate = Gate()
         tails = self._tails(topic, (payload,), timeout)
         calls = [await self._begin(topic, tails, timeout, retry, gate)]

@@ -16,6 +16,7 @@ import orjson
 
 from glue.capture.packets import segment_of
 from glue.contract import Inbound, Train, Upward
+from glue.contract.metadata import Metadata
 from glue.contract.ranges import RangeSet
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
@@ -52,6 +53,7 @@ class Published(NamedTuple):
     lifespan: float | None
     reliable: bool
     published_at_us: int
+    metadata: Metadata | None = None
 
 
 class Messages:
@@ -111,6 +113,7 @@ class Messages:
                     group.payloads[sequence - group.sequence], group.json, group.type,
                     group.retain == KEPT or (group.retain > 0 and sequence == group.sequence + len(group.payloads) - 1),
                     None if group.lifespan_ms is None else group.lifespan_ms / 1000, run.reliable, group.at,
+                    group.metadata,
                 )  # fmt: skip
 
     def _new(self, run: Inbound, group: MessageGroup) -> list[int]:

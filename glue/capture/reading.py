@@ -1,7 +1,7 @@
 """Reader of captures with the standard library alone: pcap and pcapng, plain or gzip.
 
-This module suits programs that read one trace in the order of time, such as `glue play`. The analysis of gigabytes is
-in `spark/`. A file is read up to its end or its first fault. `Capture.fault` keeps the fault for the caller.
+This module suits programs that read a trace in the order of time, such as `glue play`. The analysis of gigabytes is in
+`spark/`. A file is read up to its end or its first fault. `Capture.fault` keeps the fault for the caller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tap: an endpoint records the datagrams that it sends and receives, timestamped by its own clock.
+"""Tap: an endpoint records all datagrams sent and received, timestamped by its own clock.
 
 The tap wraps the endpoint's network. Endpoints without a tap pay nothing.
 
@@ -30,7 +30,7 @@ _IPV4 = Struct("!BBHHHBBH4s4s")
 _IPV6 = Struct("!IHBB16s16s")
 _UDP = Struct("!HHHH")
 PROTOCOL = 17
-HEADERS_KNOWN = 4096  # pairs of addresses whose headers are cached: about 200 bytes each, 800 kB
+HEADERS_KNOWN = 4096  # pairs of addresses with cached headers: about 200 bytes each, 800 kB
 
 
 def tap(

@@ -23,7 +23,7 @@ from difflib import get_close_matches
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from glue.cmd import logs
+from glue.cmd import logs, service
 from glue.cmd.output import CommandOutput
 from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError, PortInUseError, TopicError
 
@@ -135,6 +135,19 @@ def count(text: str) -> int:
     return _checked(text, int(text), lambda number: number >= 1)
 
 
+def port_number(text: str) -> int:
+    """Parse a port, 0 for any free one."""
+    number = int(text)
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text}: expected a port, 0 to 65535")
+    return number
+
+
+def rounds(text: str) -> int:
+    """Parse a whole number; 0 means without an end."""
+    return _checked(text, int(text), lambda number: number >= 0)
+
+
 def size(text: str) -> int:
     """Parse bytes, also as 100k, 100kB or 10MB (decimal)."""
     number = text.removesuffix("B")
@@ -232,14 +245,19 @@ def signals_handled() -> Iterator[None]:
 
 @contextmanager
 def until_ended(duration: float | None) -> Iterator[None]:
-    """Run the block until it is done, `duration` (seconds) has passed, or a signal ends it."""
+    """Run the block until it is done, `duration` (seconds) has passed, or a signal ends it.
+
+    The service manager is told that the command serves, and that it ends.
+    """
     try:
         signal.setitimer(signal.ITIMER_REAL, duration or 0)
+        service.tell(service.READY)
         yield
     except Ended:
         pass
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        service.tell(service.STOPPING)
 
 
 def request_end() -> None:

@@ -5,7 +5,7 @@
     glue history home/kitchen/lamp --last 5     only the last five messages of each topic and publisher
     glue history 'home/#' --follow              go on with live messages
 
-It ends when nothing has come for a while (`--quiet-for`), unless it follows.
+Without `--follow`, the command ends when no message has come for a while (`--quiet-for`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     glue keep 'home/#' --data-dir /var/lib/glue --age 30d --size 2GB   what is not too old, and not too much
     glue keep 'state/#' --data-dir /var/lib/glue --count 1             the last value of each topic
 
-Ctrl-C ends it; what is stored stays, and the next start goes on.
+Ctrl-C ends the command. Stored messages stay, and the next start continues the log.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def parser() -> common.Parser:
     made.add_argument("--size", metavar="BYTES", help="how much is kept of a pattern, such as 2GB (default: no limit)")
     made.add_argument("--count", type=int, metavar="N", help="how many messages of each topic are kept (default: all)")
     made.add_argument(
-        "--replicas", type=int, default=1, metavar="N",
-        help="on how many keepers each message should be (default: %(default)d)",
+        "--replicas", type=int, metavar="N",
+        help="how many of several keepers keep each topic (default: all of them)",
     )  # fmt: skip
     return made
 

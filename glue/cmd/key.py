@@ -22,7 +22,7 @@ from glue.security.guard import POLICY_SIZE, Policy, explain
 from glue.security.identity import PUBLIC_SIZE, Certificate, authority_text, public_of, read_authority
 from glue.security.key import LONGEST, OVERLAP
 from glue.security.rules import ACTIONS as ACTION_NAMES
-from glue.security.rules import Rule, read_rules
+from glue.security.rules import Rule, read_policy
 from glue.security.suites import require
 
 EPILOG = """\
@@ -269,7 +269,7 @@ def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> in
             values = orjson.loads(file.read(POLICY_SIZE))
         if isinstance(values, dict):
             values = orjson.loads(values["document"])["rules"]
-        found = read_rules(values)
+        found, _ = read_policy(values)
     decision = explain(found, own, arguments.what, arguments.topic)
     answer = "yes" if decision.allowed else "no"
     output.event("decision", f"{answer}: {decision.rule}", allowed=decision.allowed, rule=decision.rule)

@@ -90,13 +90,13 @@ def losses_logged(statistics: Callable[[], Mapping[str, Mapping[str, int]]]) -> 
 
 
 class LossLog:
-    """Compares counters with those of the last look, and logs those that tell of a loss."""
+    """Compares counters with the previous counters, and logs each counter of losses that has grown."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], int] = {}
 
     def look(self, statistics: Mapping[str, Mapping[str, int]]) -> None:
-        """Log what has grown, by cause."""
+        """Log the counters of losses that have grown, by cause."""
         for layer, counters in statistics.items():
             for cause, count in counters.items():
                 new = count - self._before.get((layer, cause), 0)

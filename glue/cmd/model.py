@@ -8,14 +8,14 @@ A typed line, or the rest of the command line, is one of
 
     get KEY                 items [PATTERN]            watch PATTERN
     set KEY VALUE           update KEY DELTA           delete KEY
-    compare KEY EXPECTED VALUE                         set it if it has the expected value
+    compare KEY EXPECTED VALUE                         set KEY if EXPECTED is its value
     lock NAME [LEASE]       unlock NAME                status
     add KEY WHAT            discard KEY ELEMENT        of mergeable counters and sets (--mergeable)
-    conflicts [PATTERN]                                mergeable keys that were written at the same time
+    conflicts [PATTERN]                                mergeable keys with concurrent writes
     transfer ENDPOINT       remove ENDPOINT            typed at the leader: hand over; take a voter out for good
     help [COMMAND]          quit                       typed: list the commands; end
 
-A value that is JSON is taken as JSON, any other as a string. A value that begins with {, [ or " must be JSON. A delta
+A JSON value is taken as JSON, any other value as a string. A value that begins with {, [ or " must be JSON. A delta
 is a JSON Merge Patch (RFC 7396). A typed line needs no quotes around JSON: set valve/1 {"open": true}
 """
 

@@ -1,6 +1,6 @@
-"""`glue mqtt`: a door for MQTT clients, who then talk with the endpoints of the network and with each other.
+"""`glue mqtt`: a door for MQTT clients, which then talk with the endpoints of the network and with each other.
 
-    glue mqtt --interface en0 --anonymous                      MQTT on port 1883 for everybody
+    glue mqtt --interface en0 --anonymous                      MQTT on port 1883 for all clients
     glue mqtt --passwords users --rules rules --tls-cert door.pem --tls-key door.key --ws-port 9001
     glue mqtt passwd users kitchen                             set a password in the file `users`
     glue mqtt clients                                          show the clients of all doors
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import getpass
 import logging
-import ssl
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -25,6 +24,7 @@ import glue.aio
 from glue.cmd import common
 from glue.cmd.output import CommandOutput, printable
 from glue.cmd.session import choose, open_endpoint, watched
+from glue.cmd.tls import add_tls_options, server_context
 from glue.errors import ConfigurationError, GlueError, InterfaceError
 from glue.gateway.mqtt.files import FileAccess, write_password
 from glue.gateway.mqtt.gateway import MQTT_PORT, TLS_PORT, Gateway
@@ -34,14 +34,6 @@ from glue.gateway.thread import in_thread
 
 DOOR_TIMEOUT = 3.0
 """Seconds for the doors of the network to be found and to answer."""
-
-
-def port_number(text: str) -> int:
-    """Parse a port, 0 for any free one."""
-    number = int(text)
-    if not 0 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"{text}: expected a port, 0 to 65535")
-    return number
 
 
 def parser() -> common.Parser:
@@ -54,15 +46,18 @@ def parser() -> common.Parser:
     made.add_argument("--delete", action="store_true", help="with passwd: remove the user")
     group = made.add_argument_group("listening")
     group.add_argument("--host", metavar="ADDRESS", help="listen on this address only (default: on all)")
-    group.add_argument("--port", type=port_number, default=MQTT_PORT, help="for MQTT over TCP (default: %(default)s)")
-    group.add_argument("--ws-port", type=port_number, metavar="PORT", help="for MQTT over websockets")
     group.add_argument(
-        "--tls-port", type=port_number, metavar="PORT", default=TLS_PORT,
+        "--port", type=common.port_number, default=MQTT_PORT, help="for MQTT over TCP (default: %(default)s)"
+    )
+    group.add_argument("--ws-port", type=common.port_number, metavar="PORT", help="for MQTT over websockets")
+    group.add_argument(
+        "--tls-port", type=common.port_number, metavar="PORT", default=TLS_PORT,
         help="for MQTT over TLS, with a certificate (default: %(default)s)",
     )  # fmt: skip
-    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM; websockets use TLS, too")
-    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
-    group.add_argument("--tls-ca", type=Path, metavar="FILE", help="clients must bring a certificate signed by this")
+    add_tls_options(group)
+    made.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="keep sessions, messages for them and retained messages in DIR"
+    )
     group = made.add_argument_group("clients")
     group.add_argument("--anonymous", action="store_true", help="let clients in that give no user name")
     group.add_argument("--passwords", type=Path, metavar="FILE", help="users and their hashed passwords")
@@ -92,7 +87,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         arguments.anonymous,
         local_only=arguments.passwords is None and not arguments.anonymous,
     )
-    tls = _tls(arguments)
+    tls = server_context(arguments)
     limits = Limits(clients=arguments.max_clients, queue_messages=arguments.max_queued)
     settings = common.settings_from(arguments)
     logging.getLogger("glue.mqtt").setLevel(logging.INFO)
@@ -104,7 +99,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             Gateway(
                 endpoint, host=arguments.host, port=arguments.port, tls=tls,
                 tls_port=arguments.tls_port if tls else None,
-                websocket_port=arguments.ws_port, access=access, limits=limits,
+                websocket_port=arguments.ws_port, access=access, limits=limits, data_dir=arguments.data_dir,
             ) as gateway,
         ):  # fmt: skip
             yield gateway
@@ -121,26 +116,8 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     return common.SUCCESS
 
 
-def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
-    if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise ConfigurationError("--tls-cert and --tls-key go together")
-    if arguments.tls_cert is None:
-        if arguments.tls_ca is not None:
-            raise ConfigurationError("--tls-ca needs --tls-cert and --tls-key")
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(arguments.tls_cert, arguments.tls_key)
-        if arguments.tls_ca is not None:
-            context.load_verify_locations(arguments.tls_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"the certificate cannot be used: {error}") from None
-    return context
-
-
 def report(output: CommandOutput, gateway: Gateway, access: FileAccess) -> None:
-    """Say what is served, and who may connect."""
+    """Report the ports that are served, and which clients may connect."""
     endpoint = gateway.endpoint
     served = [f"mqtt on port {gateway.port}"]
     if gateway.tls_port:

@@ -1,8 +1,8 @@
 """`glue network`: lists the interfaces, tells which is chosen and why, and exchanges bare datagrams with the group.
 
 The command uses only the lowest layer, so datagrams of all programs are shown as they are. With `--send-messages` it
-sends numbered datagrams. It shows the sender of each received datagram, and also receives its own. With a key, it seals
-what it sends and opens what it receives, without a check whether that is fresh.
+sends numbered datagrams. It shows the sender of each received datagram, and also receives its own. With a key, the
+command seals sent datagrams and opens received ones, without a check for replayed datagrams.
 """
 
 from __future__ import annotations

@@ -1,50 +1,53 @@
 """`glue play`: publishes the messages of a trace again on a live network, timed as they were, from a new endpoint.
 
-The command needs no Spark: the standard library reads the trace, and glue's own layers decode its datagrams. Every
-message is published once, even if it was resent, repeated or captured at several points. Messages of shared state
-(`$glue/…`) are left out, because they only make sense to its members.
+A trace is captured datagrams (pcap, pcapng) or a recording of topics (MCAP). The command needs no Spark: the standard
+library reads captures, and glue's own layers decode the datagrams. Every message is published once, even if it was
+resent, repeated or captured at several points. Messages of shared state (`$glue/…`) are left out, because they only
+make sense to its members.
 """
 
 from __future__ import annotations
 
 import argparse
-import heapq
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
 
 import orjson
 
 import glue
-from glue.capture.messages import Messages, Published
-from glue.capture.ordering import ordered
-from glue.capture.packets import payload_of
-from glue.capture.reading import Capture
+from glue import codecs
 from glue.cmd import common
 from glue.cmd.output import CommandOutput
+from glue.cmd.played import Playable, Source, Trace, network_of, open_source
 from glue.cmd.session import open_endpoint, publish
-from glue.endpoint.core import check_not_reserved, id_of
 from glue.settings import effective
-from glue.topics import check_pattern
-from glue.topics.index import Index
 
 LISTEN_FIRST = 1.0
 """Seconds to listen before the first message, so that present endpoints are known: one announcement."""
 FLUSH_TIMEOUT = 10.0
 PROGRESS_INTERVAL = 0.5  # seconds
+BAR = 20  # characters
 
 
 def parser() -> common.Parser:
     """Return the parser of this command."""
     made = common.common_parser("play", "Publish the messages of a trace again, timed as they were captured.")
-    made.add_argument("captures", nargs="+", metavar="FILE", help="pcap or pcapng files, also gzip")
+    made.add_argument("captures", nargs="+", metavar="FILE", help="pcap or pcapng files, also gzip; or MCAP files")
     group = made.add_argument_group("playing")
     group.add_argument(
         "--speed", type=common.rate, default=1.0, metavar="N",
         help="times as fast as it was, 0: as fast as possible (default: 1)",
     )  # fmt: skip
+    group.add_argument("--seek", type=common.rate, default=0.0, metavar="SECONDS", help="begin so far into the trace")
+    group.add_argument(
+        "--loop", type=common.rounds, default=1, metavar="ROUNDS", help="play it so often, 0: for ever (default: 1)"
+    )
     group.add_argument(
         "--topics", action="append", metavar="PATTERN", help="only these; may be given repeatedly (default: '#')"
     )
@@ -60,59 +63,20 @@ def parser() -> common.Parser:
     return made
 
 
-class Trace:
-    """The messages of some captures that the options select."""
-
-    def __init__(
-        self, captures: Sequence[Capture], arguments: argparse.Namespace, network_id: int, message_limit: int
-    ) -> None:
-        """Raises TopicError for a bad pattern."""
-        self.captures = captures
-        self.network_id = network_id
-        self.messages = Messages(network_id, message_limit)
-        self.left_out = 0
-        """Messages that the options left out."""
-        self._point = arguments.capture_point
-        self._publishers = {identity for name in arguments.publisher or () for identity in (name, id_of(name))}
-        self._wanted: Index[str] = Index()
-        for pattern in arguments.topics or ("#",):
-            check_pattern(pattern)
-            check_not_reserved(pattern)
-            self._wanted.add(pattern, pattern)
-
-    def __iter__(self) -> Iterator[Published]:
-        for message in ordered(self._published()):
-            named = self.messages.names.get(message.publisher)
-            by = not self._publishers or message.publisher in self._publishers or named in self._publishers
-            if by and self._wanted.match(message.topic):
-                yield message
-            else:
-                self.left_out += 1
-
-    def _published(self) -> Iterator[Published]:
-        for frame in heapq.merge(*self.captures, key=lambda frame: frame.time_ns):
-            common.check()
-            if self._point is None or frame.point == self._point:
-                datagram = payload_of(frame.data, frame.link)
-                if datagram is not None and datagram.startswith(b"{"):
-                    yield from self.messages.read(frame.time_ns, datagram)
-
-    @property
-    def share(self) -> float:
-        """The part of the files that was read, 0 to 1."""
-        return sum(capture.position for capture in self.captures) / max(1, sum(one.size for one in self.captures))
-
-
 @dataclass
 class Played:
     """The counts and times of what was published so far."""
 
     messages: int = 0
     bytes: int = 0
-    first_ns: int = 0
-    latest_ns: int = 0
+    seconds: float = 0.0
+    """Of the trace, in all rounds."""
     behind: float = 0.0
     """The longest delay of a message after its time, in seconds."""
+    left_out: int = 0
+    counters: Counter[str] = field(default_factory=Counter)
+    """Messages that could not be played, by cause."""
+    faults: list[tuple[str, str]] = field(default_factory=list)
 
 
 class ReplayProgress:
@@ -129,8 +93,9 @@ class ReplayProgress:
             return
         self._next = now + PROGRESS_INTERVAL
         if self._output.interactive:
-            at = (played.latest_ns - played.first_ns) / 1e9
-            self._output.write(f"\r{share:4.0%}  {at:,.1f} s of the trace  {played.messages:,} messages \x1b[K")
+            full = round(share * BAR)
+            bar = f"[{'#' * full}{'-' * (BAR - full)}] {share:4.0%}"
+            self._output.write(f"\r{bar}  {played.seconds:,.1f} s  {played.messages:,} messages \x1b[K")
         else:
             self._output.event("progress", share=share, messages=played.messages, bytes=played.bytes)
 
@@ -143,50 +108,82 @@ class ReplayProgress:
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Play until the trace or the command ends."""
     settings = effective(common.settings_from(arguments))
-    network_id = settings.network_id if arguments.trace_network_id is None else arguments.trace_network_id
     played, progress = Played(), ReplayProgress(output)
     with ExitStack() as stack:
-        captures = [stack.enter_context(closing(Capture(path))) for path in arguments.captures]
-        trace = Trace(captures, arguments, network_id, settings.message_limit)
+        source = open_source(stack, arguments, settings)
         with open_endpoint(arguments, output, quiet=True) as endpoint:
             files = " ".join(arguments.captures)
             text = f"playing {files} as {endpoint.name}; Ctrl-C ends"
             output.event("playing", output.style("dim", text), files=arguments.captures, speed=arguments.speed)
             with common.until_ended(arguments.duration):
-                play(endpoint, trace, arguments, played, progress)
+                for number in count(1):
+                    try:
+                        play(endpoint, source, arguments, played, progress)
+                    finally:
+                        note(source, played)
+                    if number == arguments.loop or not played.messages:
+                        break
+                    stack.close()
+                    source = open_source(stack, arguments, settings)
                 common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
             progress.end()
-    return report(output, trace, played)
+    network_id = network_of(arguments, settings) if isinstance(source, Trace) else None
+    return report(arguments, output, played, network_id)
+
+
+def note(source: Source, played: Played) -> None:
+    """Add what a round left out to the counts."""
+    played.left_out += source.left_out
+    played.counters += source.counters()
+    played.faults = source.faults()
 
 
 def play(
-    endpoint: glue.Endpoint, trace: Trace, arguments: argparse.Namespace, played: Played, progress: ReplayProgress
+    endpoint: glue.Endpoint, source: Source, arguments: argparse.Namespace, played: Played, progress: ReplayProgress
 ) -> None:
-    """Publish every message when its time has come."""
-    speed, began = arguments.speed, 0.0
-    for message in trace:
+    """Publish every message of one round when its time has come."""
+    speed, began, first_ns, before = arguments.speed, 0.0, 0, played.seconds
+    for message in source:
         try:
-            payload = orjson.loads(message.payload) if message.json else message.payload
-        except ValueError:
-            trace.messages.statistics["payloads that are not the JSON they say"] += 1
+            payload, codec = payload_of(message)
+        except Exception as error:  # of a codec, too
+            played.counters[cause_of(error)] += 1
             continue
-        if not played.messages:
-            played.first_ns = message.time_ns
-            wait_for_listeners(endpoint, message.topic, arguments.wait_for)
+        if not first_ns:
+            first_ns = message.time_ns
+            if not played.messages:
+                wait_for_listeners(endpoint, message.topic, arguments.wait_for)
             began = time.monotonic()
-        due = began + (message.time_ns - played.first_ns) / 1e9 / speed if speed else began
-        progress.tell(played, trace.share)
+        seconds = (message.time_ns - first_ns) / 1e9
+        due = began + seconds / speed if speed else began
+        progress.tell(played, source.share)
         while (left := due - time.monotonic()) > 0:
             common.pause(min(left, PROGRESS_INTERVAL))
-            progress.tell(played, trace.share)
+            progress.tell(played, source.share)
         publish(
             endpoint, message.topic, payload, type=message.type, retain=message.retain, lifespan=message.lifespan,
-            reliability="reliable" if message.reliable else "best-effort",
+            reliability="reliable" if message.reliable else "best-effort", codec=codec,
+            properties=message.properties or None,
         )  # fmt: skip
         played.messages += 1
         played.bytes += len(message.payload)
-        played.latest_ns = message.time_ns
+        played.seconds = before + seconds
         played.behind = max(played.behind, time.monotonic() - due if speed else 0.0)
+
+
+def payload_of(message: Playable) -> tuple[Any, str | None]:
+    """Return the value to publish, and the name of its codec. Raises whatever its codec raises."""
+    if message.codec is not None:
+        codec = codecs.codec_of_tag(message.codec)
+        return codec.decode(message.payload), codec.name
+    return orjson.loads(message.payload) if message.json else message.payload, None
+
+
+def cause_of(error: Exception) -> str:
+    """Return why a message cannot be played."""
+    if isinstance(error, glue.MissingExtraError | codecs.UnknownCodecError):
+        return f"payloads without their codec: {error}"
+    return "payloads that are not what they say"
 
 
 def wait_for_listeners(endpoint: glue.Endpoint, topic: str, count: int | None) -> None:
@@ -197,23 +194,23 @@ def wait_for_listeners(endpoint: glue.Endpoint, topic: str, count: int | None) -
         common.wait_for(lambda timeout: endpoint.wait_for_subscribers(topic, count, timeout))
 
 
-def report(output: CommandOutput, trace: Trace, played: Played) -> int:
-    """Report what was played and what was not; returns the exit code."""
-    seconds = (played.latest_ns - played.first_ns) / 1e9
-    counts = {cause: count for cause, count in sorted(trace.messages.counters().items()) if count}
-    text = f"{played.messages:,} messages, {played.bytes:,} bytes, of {seconds:,.1f} s; "
+def report(arguments: argparse.Namespace, output: CommandOutput, played: Played, network_id: int | None) -> int:
+    """Report what was played and what was not; returns the exit code. `network_id`: that of captured datagrams."""
+    counts = {cause: count for cause, count in sorted(played.counters.items()) if count}
+    text = f"{played.messages:,} messages, {played.bytes:,} bytes, of {played.seconds:,.1f} s; "
     text += f"at most {played.behind * 1e3:,.0f} ms late"
     output.event(
-        "played", text, messages=played.messages, bytes=played.bytes, seconds=seconds, behind=played.behind,
-        left_out=trace.left_out, counters=counts,
+        "played", text, messages=played.messages, bytes=played.bytes, seconds=played.seconds, behind=played.behind,
+        left_out=played.left_out, counters=counts,
     )  # fmt: skip
-    for capture in trace.captures:
-        if capture.fault is not None:
-            told = f"{capture.path}: read up to a fault: {capture.fault}"
-            output.event("fault", output.style("yellow", told), file=str(capture.path), fault=capture.fault)
-    if not played.messages and not trace.left_out:
-        text = f"there is no message of network {trace.network_id} in it; --trace-network-id names another"
-        output.event("nothing", text, network_id=trace.network_id)
+    for path, fault in played.faults:
+        told = f"{path}: read up to a fault: {fault}"
+        output.event("fault", output.style("yellow", told), file=path, fault=fault)
+    if not played.messages and not played.left_out:
+        where = "" if network_id is None else f" of network {network_id}"
+        more = "" if network_id is None else "; --trace-network-id names another"
+        after = " after --seek" if arguments.seek else ""
+        output.event("nothing", f"there is no message{where} in it{after}{more}", network_id=network_id)
         return common.FAILURE
     return common.SUCCESS
 

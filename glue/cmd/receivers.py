@@ -4,7 +4,7 @@
     glue receivers thermostat/kitchen '{"get": true}'    ask a receiver, and show its answer
     glue receivers thermostat/kitchen '{"set": 21}' --send    send it a message, and end when it was handled
 
-A payload that is JSON is sent as JSON, any other as a string.
+A JSON payload is sent as JSON, any other payload as a string.
 """
 
 from __future__ import annotations
@@ -98,10 +98,11 @@ def show(endpoint: glue.Endpoint, seconds: float, output: CommandOutput) -> int:
     for (kind, host), row in sorted(found.items()):
         name = printable(kind.removeprefix(":"))
         longest = ", ".join(f"{printable(str(one[0]))} {one[1]}" for one in _pairs(row.get("longest")))
+        slowest = ", ".join(f"{printable(str(one[0]))} {one[1]} ms" for one in _pairs(row.get("slowest")))
         text = (
             f"{name} at {printable(host)}: {row.get('partitions')} of {row.get('of')} partitions, "
             f"{row.get('active')} active, {row.get('waiting')} waiting{f' ({longest})' if longest else ''}, "
-            f"{row.get('handled')} handled, {row.get('failed')} failed, slowest {row.get('slowest_ms')} ms"
+            f"{row.get('handled')} handled, {row.get('failed')} failed{f', slowest {slowest}' if slowest else ''}"
         )
         output.event("kind", text, host=host, **{key: value for key, value in row.items() if key != "host"})
     return common.SUCCESS

@@ -1,4 +1,7 @@
-"""`glue record`: writes glue's datagrams on an interface into a pcapng file.
+"""`glue record`: writes glue's datagrams on an interface into a pcapng file, or the messages of topics into MCAP.
+
+Datagrams show what happened on the network, and need the right to capture. Messages need no rights: an endpoint
+subscribes to the topics, and Foxglove opens the file.
 
 On Linux a ring buffer shared with the kernel keeps up with a busy segment; other systems use scapy. The command joins
 the multicast group, because switches may otherwise not forward its datagrams to this port.
@@ -19,12 +22,13 @@ from glue.capture.pcapng import ETHERNET, Recording
 from glue.capture.sniffer import Sniffer
 from glue.cmd import common
 from glue.cmd.common import settings_from
-from glue.cmd.output import CommandOutput
-from glue.cmd.session import choose
-from glue.errors import InterfaceError
+from glue.cmd.output import CommandOutput, printable
+from glue.cmd.session import choose, open_endpoint
+from glue.errors import ConfigurationError, InterfaceError
 from glue.network import parse_group, sockets
 from glue.settings import effective
 
+DATAGRAM_OPTIONS = ("capture_point", "rotate_size", "rotate_time", "keep", "promiscuous", "engine")
 REPORT_INTERVAL = 1.0  # seconds between two flushes, so that readers of the file see it nearly live
 
 
@@ -43,9 +47,16 @@ class Source(Protocol):
 
 def parser() -> common.Parser:
     """Return the parser of this command."""
-    made = common.common_parser("record", "Record glue's datagrams on an interface as pcapng.")
+    made = common.common_parser("record", "Record glue's datagrams as pcapng, or messages as MCAP.")
     group = made.add_argument_group("recording")
     group.add_argument("--output", metavar="FILE", required=True, help="where to, such as trace.pcapng")
+    group.add_argument(
+        "--format", choices=("pcapng", "mcap"), help="datagrams, or messages (default: by FILE's ending, else pcapng)"
+    )
+    group.add_argument(
+        "--topics", metavar="PATTERN", default="#", help="of messages: only these topics (default: %(default)s)"
+    )
+    group = made.add_argument_group("recording of datagrams")
     group.add_argument("--capture-point", metavar="NAME", help="name of this place (default: host and interface)")
     group.add_argument("--rotate-size", type=common.size, metavar="BYTES", help="begin another file beyond this size")
     group.add_argument("--rotate-time", type=common.positive_number, metavar="SECONDS", help="or after this time")
@@ -57,6 +68,8 @@ def parser() -> common.Parser:
 
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Record until the command ends."""
+    if arguments.format == "mcap" or (arguments.format is None and arguments.output.endswith(".mcap")):
+        return record_messages(arguments, output)
     settings = effective(settings_from(arguments))
     interface = choose(settings).interface
     group = parse_group(settings.multicast_address)
@@ -87,6 +100,30 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             recording.close(dropped)
         report(output, recording, dropped)
     return common.SUCCESS
+
+
+def record_messages(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Record the messages of topics until the command ends; the exit code is FAILURE if the disk failed."""
+    for option in DATAGRAM_OPTIONS:
+        if getattr(arguments, option) not in (None, False, "auto"):
+            name = option.replace("_", "-")
+            raise ConfigurationError(f"--{name} is for datagrams; recordings of messages (MCAP) do not take it")
+    with open_endpoint(arguments, output, quiet=True) as endpoint:
+        recorder = endpoint.record(arguments.topics, arguments.output)
+        text = f"recording {printable(arguments.topics)} in {printable(arguments.output)}; Ctrl-C ends it"
+        output.event("recording", text, pattern=arguments.topics, file=arguments.output)
+        with common.until_ended(arguments.duration):
+            while not recorder.failure:
+                common.pause(REPORT_INTERVAL)
+        recorder.close()
+    text = f"{recorder.messages:,} messages, {recorder.bytes:,} bytes: {printable(arguments.output)}"
+    if recorder.failure:
+        text += f"; it ended early: {recorder.failure}"
+    output.event(
+        "recorded", text, messages=recorder.messages, bytes=recorder.bytes, file=arguments.output,
+        failure=recorder.failure,
+    )  # fmt: skip
+    return common.FAILURE if recorder.failure else common.SUCCESS
 
 
 def open_source(arguments: argparse.Namespace, interface: str, port: int) -> tuple[Source, str]:

@@ -3,7 +3,7 @@
     glue request light/kitchen/set '{"on": true}'        ask one responder, and show its answer
     glue request light/kitchen/state null --all          ask all responders, and show their answers with their names
 
-A payload that is JSON is sent as JSON, any other as a string; with `--bytes` it is sent as bytes.
+A JSON payload is sent as JSON, any other payload as a string. With `--bytes`, the payload is sent as bytes.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ Report = Callable[[CommandOutput, glue.Peer], None]
 
 @contextmanager
 def open_endpoint(arguments: argparse.Namespace, output: CommandOutput, quiet: bool = False) -> Iterator[glue.Endpoint]:
-    """Start an endpoint, and close it at the end of the block. It reports its start, and peers that come and go.
+    """Start an endpoint, report the start and all peers, and close the endpoint at the end of the block.
 
     With `quiet` only programs get these reports.
     """

@@ -1,7 +1,7 @@
 """`glue topics --list`: every topic on the network, with types, publishers, subscribers and rates.
 
-The list listens to all topics for some seconds. Types come from the announcements of typed topics, which also show
-topics on which nothing is published meanwhile.
+The list listens to all topics for some seconds. Subscriptions, announced publishers and announced types also show
+topics, or patterns of topics, on which nothing is published meanwhile.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import argparse
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 import glue
 from glue.cmd import common
 from glue.cmd.output import CommandOutput, printable, table
 from glue.cmd.session import open_endpoint
-from glue.requests.directory import matches
-from glue.schema import PUBLISH, SUBSCRIBE, AnnouncedType
-from glue.topics.names import is_wildcard
+from glue.schema import PUBLISH, SUBSCRIBE
+from glue.topics.index import Index
 
 LISTEN = 3.0
 """Seconds to listen, unless `--duration` says so."""
@@ -27,12 +28,24 @@ TOPICS = 10_000
 SHOWN = 3
 """Names in a column that people are shown."""
 
-Types = list[tuple[str, AnnouncedType]]
-"""Announced types with the names of their endpoints."""
+ROLES = {PUBLISH: "publisher", SUBSCRIBE: "subscriber"}
+"""Roles by the way in which types are announced."""
+
+
+class Announced(NamedTuple):
+    """One announcement of an endpoint."""
+
+    pattern: str
+    kind: str
+    """ "publisher" or "subscriber"."""
+    name: str
+    """The name of the endpoint."""
+    type: str = ""
+    """The type of the messages, if it is announced."""
 
 
 class Heard:
-    """What was heard of one topic."""
+    """The messages, publishers and codecs received on one topic."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -59,23 +72,48 @@ class Listener:
                 heard = self.topics[message.topic] = Heard()
             if not message.retained:
                 heard.messages += 1
-                size = message.delivery.length
-                heard.bytes += size or (len(message.payload) if isinstance(message.payload, bytes) else 0)
+                heard.bytes += size_of(message)
             heard.publishers[message.publisher] = None
             if message.codec is not None:
                 heard.codecs[message.codec] = None
 
 
+def size_of(message: glue.Message) -> int:
+    """Bytes of the payload as it travelled."""
+    payload = message.payload if message.encoded is None else message.encoded
+    return len(payload if isinstance(payload, bytes) else orjson.dumps(payload))
+
+
+class Roles:
+    """Publishers and subscribers of topics and patterns, as endpoints announce them."""
+
+    def __init__(self) -> None:
+        self._present: set[tuple[str, str, str]] = set()  # kind, pattern, name of the endpoint
+        self._lock = threading.Lock()
+
+    def __call__(self, change: glue.Presence) -> None:
+        if change.kind in ("publisher", "subscriber"):
+            role = change.kind, change.pattern, change.name
+            with self._lock:
+                (self._present.add if change.present else self._present.discard)(role)
+
+    def all(self) -> list[Announced]:
+        """Return the present announcements."""
+        with self._lock:
+            return [Announced(pattern, kind, name) for kind, pattern, name in self._present]
+
+
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Listen, and then list."""
-    listener = Listener()
+    listener, roles = Listener(), Roles()
     with open_endpoint(arguments, output, quiet=True) as endpoint:
+        endpoint.watch_presence("#", roles)
         endpoint.subscribe("#", listener)
         began = time.monotonic()
         with common.until_ended(arguments.duration or LISTEN):
             common.wait_for_end()
         seconds = time.monotonic() - began
-        rows = entries(endpoint, listener, seconds)
+        rows = entries(endpoint, listener, roles, seconds)
     lines = table([["topic", "type", "publishers", "subscribers", "messages/s"], *map(shown, rows)])
     if listener.left_out:
         lines.append(f"{listener.left_out} messages on further topics are left out")
@@ -83,43 +121,36 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     return common.SUCCESS
 
 
-def entries(endpoint: glue.Endpoint, listener: Listener, seconds: float) -> list[dict[str, Any]]:
-    """The list, for programs: a row for each topic, and for each typed pattern without messages."""
-    core = endpoint._core
-    name_of = core.requests.name_of
-    types: Types = [(name_of(peer), told) for peer, told in core.types.directory]
+def entries(endpoint: glue.Endpoint, listener: Listener, roles: Roles, seconds: float) -> list[dict[str, Any]]:
+    """The list, for programs: a row for each topic with messages, and for each other topic or pattern in use."""
+    name_of = endpoint._core.requests.name_of
+    announced = roles.all()
+    for peer, told in endpoint._core.types.directory:
+        announced.append(Announced(told.pattern, ROLES[told.way], name_of(peer), told.label))
+    index: Index[Announced] = Index()
+    for one in announced:
+        index.add(one.pattern, one)
     rows = []
+    heard_of: set[str] = set()  # patterns with messages
     for topic, heard in sorted(listener.topics.items()):
-        told = [(name, one) for name, one in types if matches(one.pattern, topic)]
-        subscribers = {*map(name_of, core.subscribers(topic)), *names_of(told, SUBSCRIBE)}
-        publishers = {*heard.publishers, *names_of(told, PUBLISH)}
-        rows.append(row(topic, told, publishers, subscribers, heard, seconds))
-    shown_patterns = {
-        one.pattern for _, one in types if not any(matches(one.pattern, topic) for topic in listener.topics)
-    }
-    for pattern in sorted(shown_patterns):
-        told = [(name, one) for name, one in types if one.pattern == pattern]
-        subscribers = {*names_of(told, SUBSCRIBE)}
-        if not is_wildcard(pattern):
-            subscribers.update(map(name_of, core.subscribers(pattern)))
-        rows.append(row(pattern, told, {*names_of(told, PUBLISH)}, subscribers, Heard(), seconds))
-    return rows
+        found = index.find(topic)
+        heard_of.update(one.pattern for one in found)
+        rows.append(row(topic, found, heard, seconds))
+    silent: dict[str, list[Announced]] = {}
+    for one in announced:
+        if one.pattern not in heard_of:
+            silent.setdefault(one.pattern, []).append(one)
+    return rows + [row(pattern, silent[pattern], Heard(), seconds) for pattern in sorted(silent)[:TOPICS]]
 
 
-def names_of(types: Types, way: str) -> Iterable[str]:
-    """Names of the endpoints that announce this way."""
-    return [name for name, told in types if told.way == way]
-
-
-def row(
-    topic: str, types: Types, publishers: set[str], subscribers: set[str], heard: Heard, seconds: float
-) -> dict[str, Any]:
+def row(topic: str, announced: Iterable[Announced], heard: Heard, seconds: float) -> dict[str, Any]:
     """One row, for programs."""
+    told = [*announced]
     return {
         "topic": topic,
-        "types": sorted({told.label for _, told in types}),
-        "publishers": sorted(publishers),
-        "subscribers": sorted(subscribers),
+        "types": sorted({one.type for one in told if one.type}),
+        "publishers": sorted({*heard.publishers, *(one.name for one in told if one.kind == "publisher")}),
+        "subscribers": sorted({one.name for one in told if one.kind == "subscriber"}),
         "codecs": sorted(heard.codecs),
         "rate": round(heard.messages / seconds, 3),
         "bytes_rate": round(heard.bytes / seconds, 1),

@@ -24,8 +24,6 @@ DEPTH = 16
 KINDS = "biufcmMSUV"
 """Kinds of types that are plain memory. Objects, and strings of variable length, are pointers."""
 ALIGNMENT = 16
-SMALL = 8000
-"""Bytes of an array that is copied once more, so that many small ones can be joined."""
 
 
 class ArrayCodec:
@@ -33,17 +31,15 @@ class ArrayCodec:
 
     name = "numpy"
 
-    def encode(self, value: Any) -> bytes | memoryview:
+    def encode(self, value: Any) -> bytes:
         """Encode an array, or what `numpy.asarray` makes one of. Raises TypeError for an array of objects."""
         array = np.asarray(value)
         _check(array.dtype)
         order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         head = _head(array, order)
-        memory = np.empty(len(head) + array.nbytes, np.uint8)
-        memory[: len(head)] = np.frombuffer(head, np.uint8)
-        np.ndarray(array.shape, array.dtype, memory.data, len(head), order=order)[...] = array
-        data = memory.data.toreadonly()
-        return bytes(data) if len(data) < SMALL else data
+        if array.nbytes and (array.flags.c_contiguous or array.flags.f_contiguous):
+            return b"".join([head, array.ravel(order).view(np.uint8).data])
+        return head + array.tobytes(order)
 
     def decode(self, data: bytes | memoryview) -> Any:
         """Decode an array, which is read-only. Raises ValueError or TypeError."""

@@ -1,6 +1,7 @@
-"""The fast path: what may stand beside a `glue.contract.Layer`; a reader of the ordinary way need not know it.
+"""The fast path: short ways through layers, beside `glue.contract.Layer`; the ordinary way does not depend on them.
 
-It stands in the layer's room, in `fastpath`. `glue.fastpath.stack` calls it and says which layer has which.
+The fast path of a layer is in the layer's room, in `fastpath`. `glue.fastpath.stack` joins layers with their fast paths
+and calls them.
 """
 
 from __future__ import annotations
@@ -11,27 +12,27 @@ from typing import Any, Final, Protocol
 from glue.contract.items import Address
 
 CONSUMED: Final = ()
-"""Returned by `receive_one` for an item that is done with: nothing goes on."""
+"""Returned by `receive_one` for an item that ends in this layer."""
 
 
 class FastPath(Protocol):
     """A short way through a layer for one item.
 
-    Both methods return the one item that goes on; or None, and then nothing was done, and `Layer.receive` or
-    `Layer.send` is called. What becomes of the item, and of all that follow, is the same either way, though not always
-    at the same moment. A caller may wait for the item, so all work that can wait is deferred until `Layer.commit`, and
-    what is to be sent in return comes with the next call of `Layer.receive`. What comes as several items is
-    acknowledged as such. Items are true, as objects are by default.
+    Both methods return the one item that goes on. If a method returns None, it has done nothing, and `Layer.receive` or
+    `Layer.send` is called instead. Both ways have the same results for this and all later items, though not always at
+    the same moment. A caller may wait for the item. Therefore work that can wait is deferred until `Layer.commit`, and
+    answers to the peer come with the next call of `Layer.receive`. Several items are acknowledged as several items.
+    Items are true, as objects are by default.
 
-    Bodies may be borrowed (`glue.contract.borrowed`): they stand where they came in until the next item is received. A
-    layer that keeps them longer copies them (`Inbound.own`); `Layer.receive` is given nothing that is borrowed.
+    Bodies may be borrowed (`glue.contract.borrowed`): they stay in the receive buffer until the next item is received.
+    A layer that keeps bodies longer copies them (`Inbound.own`). `Layer.receive` never gets borrowed bodies.
     """
 
     def receive_one(self, now: float, item: Any) -> Any | None:
-        """The item that goes up for this one from below, before `Layer.deadline`; CONSUMED if none does."""
+        """Return the item to pass up for `item` from below, before `Layer.deadline`; CONSUMED for none."""
 
     def send_one(self, now: float, item: Any) -> Any | None:
-        """The item that goes down for this one from above, which is the only one."""
+        """Return the item to pass down for `item`, a single item from above."""
 
     def session_part(self) -> Any | None:
         """The part of the layer in a session (`glue.fastpath.parts`); None if the layer takes no part."""

@@ -78,7 +78,7 @@ class Text(Field):
 class HeaderEntry:
     """One kind of entry: the fields of a layer's list in a header.
 
-    An entry may have a `kind`, named by its first field, or by its last one with `kind_last`. Within a run the last
+    An entry may have a `kind`, named by the first field, or by the last field with `kind_last`. Within a run the last
     field counts up if it is an integer (see `glue.contract.Inbound`). The limit `longest` for the bytes of the whole
     list may be below the sum of its fields; the writer must keep it. No layer above adds an entry beside a `lone` one.
     """

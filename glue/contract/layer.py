@@ -47,7 +47,7 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
 
     @property
     def unfinished(self) -> int:
-        """Reliable messages on their way, counted once for each receiver, also those that count in no `backlog`.
+        """Reliable messages under way, counted once for each receiver, including messages outside of `backlog`.
 
         `Endpoint.flush` waits until `backlog` and `unfinished` of all layers are 0.
         """
@@ -59,7 +59,7 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
     def commit(self) -> None:
         """Run the work that `receive` and the fast path deferred, because no message waits for it.
 
-        Called after each turn, at the latest once what came up has been answered, and always before `deadline`,
+        Called after each turn, at the latest once the received items have been answered, and always before `deadline`,
         `backlog` and `unfinished` are read: these change nothing.
         """
 

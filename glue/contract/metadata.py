@@ -25,6 +25,9 @@ CODEC_NAME_LIMIT: Final = 64
 NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 """The properties of a message that has none."""
 
+MEMORY_CODECS: Final[frozenset[int]] = frozenset({3, 4, 5})
+"""Codecs of arrays and tables, whose values lie in the memory of the payload."""
+
 CodecTag = int | str
 """A codec on the wire: a number for glue's own codecs, a name for those of programs."""
 

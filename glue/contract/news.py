@@ -12,7 +12,7 @@ from glue.contract.metadata import Metadata
 class Delivery:
     """Messages of one topic from one publisher, for the application.
 
-    * `payloads`: bytes or decoded JSON values. They may be made only when they are read.
+    * `payloads`: bytes or decoded JSON values, maybe created only when read.
     * `sequence`: the number of the first message. The others count up.
     * `tokens`: those of the matching subscriptions (see `Subscribe`).
     * `published_at`: the publisher's wall clock (Unix seconds) at the first message.
@@ -20,10 +20,10 @@ class Delivery:
     * `expires`: monotonic seconds after which the messages must not be handed over.
     * `length`: the size of each payload. None: unknown, different sizes, or not bytes. With properties, it is the bytes
       that each message is taken to weigh.
-    * `age`: seconds that the messages were held on their way. Unset if it is 0 or unknown, as on the fast path, so that
-      a plain message pays nothing for it: `getattr(delivery, "age", 0.0)`.
-    * `wrapped`: the topic on which it travelled, if that wraps `topic`. Else unset, as `age` may be.
-    * `via`: of a will, the id of the endpoint that sent it, as `publisher_id` is its owner's. Else unset.
+    * `age`: seconds that the messages were held on their way. Unset if 0 or unknown, as on the fast path, so that a
+      plain message pays nothing for the age: `getattr(delivery, "age", 0.0)`.
+    * `wrapped`: the wrapped topic on which the messages travelled. Unset for other messages, as `age` may be.
+    * `via`: the id of the endpoint that sent a will; `publisher_id` is the id of the owner. Unset for other messages.
     * `metadata`: properties and codec. Unset if there is neither.
     * `encoded`: the payloads as they travelled. Set only once a codec has decoded them.
     """
@@ -74,7 +74,7 @@ class Delivery:
 
 
 class CodedDelivery(Delivery):
-    """A delivery whose payloads are still encoded by `metadata.codec`; it becomes a `Delivery` at the endpoint."""
+    """A delivery with payloads still encoded by `metadata.codec`; the endpoint turns it into a `Delivery`."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class Missed:
 
 
 class Rung:
-    """From topics: the time of an `Alarm` has come. Drivers hand it to its token in turn, as a delivery."""
+    """From topics: an `Alarm` is due. Drivers pass the event to the alarm's token in turn, as a delivery."""
 
     __slots__ = ("tokens",)
 
@@ -105,7 +105,7 @@ class Rung:
 
 
 class Surveyed:
-    """From topics: the peers that are known now, each with its id, its name and its interests (see `Survey`)."""
+    """From topics: the peers known now, each with id, name and interests (see `Survey`)."""
 
     __slots__ = ("peers", "token")
 
@@ -177,7 +177,7 @@ class FirstRoundOver:
 
 
 class PeerAdded:
-    """From discovery: a peer is there. It has `restarted` if another life (incarnation) of it was known just before."""
+    """From discovery: a peer is there. `restarted`: another life (incarnation) of the peer was known just before."""
 
     __slots__ = ("address", "incarnation", "name", "peer", "restarted")
 

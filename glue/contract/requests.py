@@ -115,9 +115,9 @@ class Unsubscribe:
 
 
 class Acknowledge:
-    """From the application to topics: it is done with the messages `first` to `last` that it got as a group's member.
+    """From the application to topics: a member of a group has handled the messages `first` to `last`.
 
-    `topic` is the one on which they travelled (`Delivery.wrapped`), `publisher_id` the id of their publisher.
+    `topic` is the wrapped topic of the messages (`Delivery.wrapped`), `publisher_id` the id of the publisher.
     """
 
     __slots__ = ("first", "last", "publisher_id", "topic")
@@ -132,7 +132,7 @@ class Acknowledge:
 class ExecuteWill:
     """From the application to topics: publish a will in the name of its lost owner, unless it was published already.
 
-    `owner` is name, id and incarnation; `number` counts the wills of that life; `published_at` is in Unix seconds.
+    The `owner` is name, id and incarnation. `number` counts the wills of this life. `published_at` is in Unix seconds.
     """
 
     __slots__ = ("json", "number", "owner", "payload", "published_at", "retain", "topic")

@@ -19,7 +19,7 @@ POLL_INTERVAL = 0.25  # seconds between looks into the registry: soon enough for
 
 
 class ServiceDiscovery:
-    """A discovery layer whose peers are found through a registry.
+    """A discovery layer that finds peers through a registry.
 
     Without a registry, only endpoints that know this address can reach it. `attach` sets the registry, once the
     address to register is known.
@@ -38,7 +38,7 @@ class ServiceDiscovery:
         random: Random,
         registry: Registry | None = None,
     ) -> None:
-        """As for `Discovery`; the registry is this layer's from now on, which closes it when the endpoint leaves."""
+        """As for `Discovery`; this layer owns the registry, and closes it when the endpoint leaves."""
         self.discovery = Discovery(
             endpoint_id=endpoint_id,
             incarnation=incarnation,

@@ -1,8 +1,8 @@
 """A peer's interests, followed through its log of operations (see `interests`).
 
 A follower that finds a gap asks for the operations from its own version on. A follower with a complete previous epoch
-knows the base of a new epoch already. Otherwise it builds the new set beside the old one, which stays valid until the
-base is complete.
+knows the base of a new epoch already. Any other follower builds the new set beside the old set. The old set stays valid
+until the base is complete.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The interests of an endpoint, as a log of operations that its peers follow (see `follower`).
 
-An owner's interests may be ten thousand patterns that change one by one, and a frame holds a few dozen. Therefore the
-owner numbers its changes ("+pattern", "-pattern"), and each announcement carries the newest changes. A follower
-with a gap asks for the operations from its own version on. Once most of the log is history, the owner starts another
-*epoch*, whose log begins with the current set: the *base*. A follower with a complete previous epoch knows the base
-already. Any other follower builds the base up beside the old set, which stays valid until then.
+An endpoint may have ten thousand interests, and a frame holds a few dozen. Therefore the owner numbers the changes of
+its interests ("+pattern", "-pattern"), and each announcement carries the newest changes. A follower with a gap asks for
+the operations from its own version on. Once most of the log is history, the owner starts another *epoch*. The log of
+an epoch begins with the current set: the *base*. A follower with a complete previous epoch knows the base already. Any
+other follower builds the base up beside the old set, which stays valid until then.
 
 Announced interests may match too much (topics filters exactly), but never too little. A pattern too long for a frame
 is cut at a level and ends with "#". A peer with too many patterns counts as interested in everything.

@@ -44,7 +44,7 @@ from glue.discovery.wire import (
 )
 from glue.errors import ConfigurationError
 
-MAX_NAME = 512  # bytes that the name may take as JSON, so that it fits in the smallest announcement
+MAX_NAME = 512  # bytes of a name as JSON, so that the name fits in the smallest announcement
 ROUNDING = 1e-6  # seconds by which a timer may be early, because of rounding errors
 
 PRESENT, LEFT = "present", "left"

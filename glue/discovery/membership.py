@@ -1,14 +1,14 @@
 """Membership: the lives of peers that are admitted, current or over.
 
 An endpoint id has one current life (incarnation) at a time: the newest life not known before. An earlier life stays
-dead, however late its datagrams arrive. The exception is a life without a goodbye: if it still announces after its
-successor is gone, it is alive and is taken back.
+dead, however late its datagrams arrive. The exception is a life without a goodbye: if a former life still announces
+after the end of the next life, the former life is taken back.
 
 A datagram in the name of a peer may be forged, or delayed (a kernel keeps datagrams for seconds while it looks for an
 address). Therefore ending or moving a life needs a proof: a token that was sent to an address and comes back. A new
 life returns a token before it replaces the current life. A peer returns a token before it is followed to another
-address. A goodbye carries a token. A newcomer is known without a token, but gets no data that others would wait for
-until it has returned one.
+address. A goodbye carries a token. A new peer is known without a token. Until the peer has returned a token, it gets no
+data that could hold up other receivers.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ HOST_LIMIT = 256  # peers on one host: more than ever run there, and a quarter o
 CLASHES = 64  # other lives under this endpoint's id that are told of
 
 EVICTION_SILENCE = 3.0
-"""Seconds of silence after which a peer that has not proved its address makes room in a full table. So whoever forges
-announcements, each in another name and with the longest lease, must send 1,024 / 3 = 341 a second for ever to keep the
-table full; and who is real but silent that long is back with its next announcement."""
+"""Seconds of silence after which a peer that has not proved its address makes room in a full table. So an
+attacker with forged announcements, each in another name and with the longest lease, must send 1,024 / 3 = 341 a second
+for ever to keep the table full. A real peer that was silent that long is back with its next announcement."""
 EVICTION_SPACING = 0.01  # seconds between evictions, each of which looks at the whole table (60 us): 0.6 % of a core
 
 QUARANTINE = 10.0
-"""Seconds from when a life was followed by another until it may be taken back: longer than any datagram is under
-way, so that only what still announces comes back (two programs under one name, of which one has left)."""
+"""Seconds from the end of a life, replaced by another, until the life may be taken back: longer than any datagram is
+under way. So only a life that still announces comes back (two programs under one name, of which one has left)."""
 
 
 class Membership:
@@ -62,7 +62,7 @@ class Membership:
         self.beacon = self.new_token()  # the token in what goes to all
 
     def current(self, item: Inbound) -> KnownPeer | None:
-        """Return the peer whose current life sent this; None if no current life did."""
+        """Return the peer that sent an item in its current life; None for any other sender."""
         peer = self.table.get(item.peer)
         return peer if peer is not None and peer.incarnation == item.incarnation else None
 
@@ -185,7 +185,7 @@ class Membership:
         return True
 
     def expire(self, now: float, peer: KnownPeer, news: list[Upward]) -> None:
-        """Remove a peer that was silent for its lease, or after a goodbye; it may return at once."""
+        """Remove a peer after the end of its lease, or after a goodbye; the same life may return at once."""
         self._remove(peer, "goodbye" if peer.is_leaving else "expired", now, news)
 
     def dismiss(self, now: float, item: Inbound, echo: int, news: list[Upward]) -> KnownPeer | None:
@@ -210,7 +210,7 @@ class Membership:
         return peer is not None and (peer.is_verified or id not in self.remote)
 
     def is_stranger(self, envelope: Envelope) -> bool:
-        """Whether the sender may not know this endpoint: it has no token, or it asks again in its first round."""
+        """Whether the sender may not know this endpoint: a call without both tokens, or a digest that differs."""
         if envelope.kind == ANNOUNCE:
             return envelope.known is not None and envelope.known != self.digest
         return envelope.kind == CALL and not (envelope.token and envelope.echo)
@@ -224,7 +224,7 @@ class Membership:
         return digest % MAX_INTEGER
 
     def new_token(self) -> int:
-        """Return a random token, not 0; a peer that returns it proves its address."""
+        """Return a random token, not 0; a peer proves its address by returning the token."""
         return self._random.randrange(1, 1 << TOKEN_BITS)
 
     def _remove(self, peer: KnownPeer, reason: str, returns_at: float, news: list[Upward]) -> None:

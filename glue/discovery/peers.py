@@ -77,14 +77,14 @@ class KnownPeer:
     token: this endpoint's token for the peer; `echo`: the peer's token; `returned`: the echo last sent.
     is_verified: the peer has returned `token` from its address.
     is_proven: the peer has returned `token` or the beacon. Then its interests are reported above: `is_told`.
-    is_doubted: the peer is being asked about an announcement that does not fit.
+    is_doubted: the peer is being asked about an implausible announcement.
     is_leaving: the peer is being asked about a goodbye.
     overheard: the time of the last announcement by multicast; `host`: the host of the first datagram.
     address, aliases: the source addresses of the peer's datagrams.
     claimed, claimed_at: a claimed new address and the time of the claim.
     move_at: the time of the move to a proven `claimed`, unless the old address sends something before.
     told: the position in this endpoint's log up to which the peer was informed by unicast.
-    known: the digest of known peers that the peer told last; `is_starting`: it did so in its first round.
+    known: the latest digest of known peers from the peer; `is_starting`: the digest came in the peer's first round.
     """
 
     __slots__ = (

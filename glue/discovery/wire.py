@@ -2,19 +2,19 @@
 
 The header has the kind of the frame and the tokens that prove addresses. In its entry (`ENTRIES`) the kind stands
 last, so that the list never ends in an integer and all frames of a run have the same header. The body has the sender's
-identity and interests. It is one JSON object for all receivers, and therefore encoded once.
+identity and interests: a JSON object for all receivers, and therefore encoded once.
 
     kind         body               meaning
-    announce     announcement       by multicast: I am here; tell me who you are if I am new to you
-    call         announcement       the same to one, where multicast may not get through
-    answer       announcement       I am here; no reply is expected
-    probe        announcement       one of you was silent for long, or has to prove its address: answer me
-    want         (empty)            send me your interest operations from `version` of `epoch` on
-    operations   interest log       some of them
-    introduce    addresses          these are there, too
-    goodbye      (empty)            I go now
+    announce     announcement       by multicast: the sender is present; new receivers answer
+    call         announcement       by unicast: an announcement for a peer that multicast may not reach
+    answer       announcement       the sender is present; no reply is expected
+    probe        announcement       a silent peer, or a peer without proof of address, must answer
+    want         (empty)            asks for interest operations from `version` of `epoch` on
+    operations   interest log       a part of the operations
+    introduce    addresses          the addresses of other endpoints
+    goodbye      (empty)            the sender leaves
 
-A probe has one more field before the kind: the id of the endpoint that has to answer. In the same place,
+A probe has a further field before the kind: the id of the endpoint that must answer. In the same place,
 announcements, calls and answers may have a digest of the sender's known peers. An answer just reports the digest. An
 announcement with a digest asks receivers with another digest to answer again. A call with a digest asks for
 introductions. Any frame but a goodbye may carry a want beside its own meaning; without a want, epoch and version are

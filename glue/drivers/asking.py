@@ -25,7 +25,7 @@ from glue.fastpath.parts import NetworkPart
 from glue.fastpath.session import PERIOD
 
 SESSION_ROOM = 512 << 10  # bytes of room in the queue that a session needs: more than can be in flight
-PATIENT = 300e-6  # seconds a thread looks for its answer; one that takes longer is worth waking a thread
+PATIENT = 300e-6  # seconds a thread looks for its answer; a later answer is worth a wake-up
 REFRAINS = 63  # requests that take the ordinary way after answers that took longer, at most
 
 
@@ -170,7 +170,7 @@ class Asking(Turns):
             return True
 
     def _take_answer(self, network: NetworkPart, answers: EventReceiver) -> bool:
-        """Wait for a lone message and take it, if it is an answer; else leave it to the leader."""
+        """Wait briefly for an answer and take it; leave any other message to the leader."""
         if self._is_due():
             return False
         data = network.glance(time.monotonic() + PATIENT)

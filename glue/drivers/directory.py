@@ -119,7 +119,7 @@ class FileDirectory:
             os.close(self._lock)
 
     def _after_fork(self) -> None:
-        """Close the files in a forked child, whose copy of the lock would block other processes."""
+        """Close the files in a forked child, because its copy of the lock would block other processes."""
         self.close()
 
     def _open(self, name: str, flags: int) -> int:

@@ -32,12 +32,12 @@ SLEEP = 60.0  # seconds the leader sleeps at most
 BRIEF, BRIEFER = (
     300e-6,
     40e-6,
-)  # seconds after which a session is over if nothing comes, and after which it is committed
+)  # seconds without a message until a session ends, and until it is committed
 MOST_SKIPPED = 63  # sessions skipped after a session in which nothing passed, at most
 FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
 
 _leading = threading.local()
-"""`driver`: the one that this thread leads, or led."""
+"""`driver`: the driver that this thread leads, or led."""
 
 logger = logging.getLogger("glue")
 
@@ -103,9 +103,9 @@ class ThreadDriver(Asking):
     # --------------------------------------------------------------------------------------------- turns
 
     def wait_for(self, event: Waitable, timeout: float) -> bool:
-        """Wait for an event that another thread brings about; in a handler, the turns go on without it."""
+        """Wait for an event from another thread; in a handler, another thread runs the turns meanwhile."""
         driver = getattr(_leading, "driver", self)
-        driver._step_down()  # of the endpoint whose handler waits, which may be another one of this process
+        driver._step_down()  # of the endpoint with the waiting handler; maybe another endpoint of this process
         return event.wait(timeout)
 
     def _step_down(self) -> None:

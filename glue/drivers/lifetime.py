@@ -13,7 +13,7 @@ FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handl
 
 
 class Lifetime:
-    """The base class of drivers and subscriptions, which set `_closed` at their start and at their end."""
+    """The base class of drivers and subscriptions; subclasses set `_closed` at the start and at the end."""
 
     def __init__(self) -> None:
         self._closed = True

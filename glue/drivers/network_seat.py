@@ -27,7 +27,7 @@ RELIEF = 0.05  # seconds a publisher waits at a time: then the leader is back, u
 
 
 class NetworkSeat:
-    """The right to wait for one network, which one thread has at a time."""
+    """The right to wait for a network; one thread at a time has this right."""
 
     __slots__ = ("_back_at", "_called", "_network", "_seat", "_uninterrupted", "is_aside")
 

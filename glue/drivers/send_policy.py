@@ -12,7 +12,7 @@ import time
 from glue.endpoint.core import STREAM_SHARE
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
-BUNDLE = 880 << 10  # bytes gathered at most before their publisher sends them: one bundle of topics
+BUNDLE = 880 << 10  # bytes gathered at most before the publisher sends: one bundle of topics
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
 LATELY = 0.001  # seconds after a message was received or sent, during which it may be part of an exchange
 BUSY = 512 << 10  # unacknowledged bytes from which on only full bundles are worth sending

@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 class Turns(Lifetime):
-    """Turns for one core over one network, by any thread; one of them leads."""
+    """Turns for a core over a network, by any thread; one thread is the leader."""
 
     def __init__(self, core: EndpointCore, network: Network, news: EventReceiver) -> None:
         """`news` receives every event except deliveries."""
@@ -220,6 +220,10 @@ class Turns(Lifetime):
         if waited and self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
+    def is_handler(self) -> bool:
+        """Whether the caller is a thread of this driver, as handlers are; it must not wait for what they do."""
+        return threading.current_thread() in self._threads
+
     def _relieve(self, has_room: Callable[[], bool]) -> None:
         """Wait for acknowledgements in the leader's place, if it stands aside, and run the turns; for a while."""
         until = min(self._maintain_at, time.monotonic() + RELIEF)
@@ -241,7 +245,7 @@ class Turns(Lifetime):
                 return is_true
 
     def _await(self, condition: Callable[[], bool], until: float) -> bool:
-        """Wait for a condition until a time (monotonic seconds) or Ctrl-C, whose handler is called at the end."""
+        """Wait for a condition until a time (monotonic seconds) or Ctrl-C; the signal handler is called at the end."""
         gate = threading.Lock()
         gate.acquire()
         with self._awaiting:

@@ -20,7 +20,6 @@ from glue.endpoint.core import EndpointCore
 from glue.endpoint.fork import heirs
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.receivers import AlarmReceiver
-from glue.history.overlap import covers
 from glue.history.wire import MalformedError
 from glue.model import StackRequest
 from glue.topics.deliveries import deliveries
@@ -113,11 +112,7 @@ class Consuming(AlarmReceiver):
 
     def keepers(self, pattern: str) -> list[str]:
         """Ids of the keepers with a disk that keep all of a pattern."""
-        return [
-            keeper
-            for keeper, patterns in self._core.durability.disks.copy().items()
-            if any(covers(kept, pattern) for kept in patterns.copy())
-        ]
+        return self._core.durability.covering(pattern)
 
     def _publication(self, topic: str, payload: bytes) -> Publication:
         return Publication(topic, [payload], self._core.requests.unix_time(), False, len(payload))

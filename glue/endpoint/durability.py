@@ -1,8 +1,9 @@
 """Acknowledgements on disk, at the publisher: which messages are durable at how many keepers.
 
 A keeper is known by its interest in `$glue/keeper/<"disk" or "memory">/<replicas>/<pattern>`, on which nothing is
-published. A publisher that wants acknowledgements subscribes to `$glue/durable/<its id>/<its life>`. Keepers that see
-this interest publish there, after each sync, what has become durable of its messages:
+published; 0 replicas stand for a keeper that keeps everything. A publisher that wants acknowledgements subscribes to
+`$glue/durable/<its id>/<its life>`. Keepers that see this interest publish there, after each sync, what has become
+durable of its messages:
 
     {"durable": [[topic, first, stop], …]}        sequence numbers from first to stop - 1
     {"refused": [[topic, first, stop], …], "cause": text}
@@ -21,9 +22,12 @@ from glue.contract import PeerInterest, PeerRemoved
 from glue.contract.ranges import RangeSet
 from glue.endpoint.fork import heirs
 from glue.errors import ConfigurationError
+from glue.history.overlap import covers
+from glue.history.placement import chosen
 from glue.requests.directory import matches
 
 KEEPER = "$glue/keeper/"
+DISK, MEMORY = "disk", "memory"
 DURABLE = "$glue/durable/"
 
 Acks = Literal["disk", "replicas"] | int
@@ -38,9 +42,9 @@ KNOWN_TOPICS = 4096
 """Topics whose keepers are remembered; cleared when full: 1 MB."""
 
 
-def keeper_interest(pattern: str, replicas: int, is_on_disk: bool) -> str:
+def keeper_interest(pattern: str, replicas: int | None, is_on_disk: bool) -> str:
     """Return the interest by which a keeper of this pattern is known."""
-    return f"{KEEPER}{'disk' if is_on_disk else 'memory'}/{replicas}/{pattern}"
+    return f"{KEEPER}{DISK if is_on_disk else MEMORY}/{replicas or 0}/{pattern}"
 
 
 def acknowledgement_topic(endpoint_id: str, life: int) -> str:
@@ -87,6 +91,10 @@ class Expectation:
         self._ended()
 
 
+Keepers = dict[str, dict[str, int]]
+"""Patterns with their replicas, by keeper."""
+
+
 class Durability:
     """The expectations of one life of an endpoint, and the keepers that it knows. Thread-safe."""
 
@@ -100,9 +108,10 @@ class Durability:
         """Called with each publisher and life that is added to `wanted`."""
         self._name_of = name_of
         self._statistics = statistics
-        self.disks: dict[str, dict[str, int]] = {}
-        """The patterns with their replicas of each keeper that has a disk; this endpoint may be among them."""
-        self._known: dict[str, dict[str, int]] = {}  # keepers by topic
+        self.on_placed: list[Callable[[bool], None]] = []
+        """Called with True when a keeper has come, with False when one has gone: topics may have other keepers now."""
+        self._keepers: dict[str, Keepers] = {DISK: {}, MEMORY: {}}
+        self._known: dict[tuple[str, str], dict[str, int]] = {}  # keepers by place and topic
         self._pending: dict[str, deque[Expectation]] = {}
         self._durable: dict[str, dict[str, RangeSet]] = {}  # of the topics with expectations, by keeper
         self._after_fork()
@@ -113,18 +122,33 @@ class Durability:
 
     # --------------------------------------------------------------------------------------------- keepers
 
+    @property
+    def disks(self) -> Keepers:
+        """The patterns of each keeper that has a disk, with the replicas that it wants; this endpoint may be one."""
+        return self._keepers[DISK]
+
+    def covering(self, pattern: str) -> list[str]:
+        """Ids of the keepers with a disk that keep all topics of a pattern."""
+        with self._lock:
+            found = {
+                keeper: max((patterns[kept] for kept in patterns if covers(kept, pattern)), default=-1)
+                for keeper, patterns in self.disks.items()
+            }
+        able = {keeper: replicas for keeper, replicas in found.items() if replicas >= 0}
+        return [keeper for keeper, replicas in able.items() if not replicas or replicas >= len(able)]
+
     def note(self, event: PeerInterest | PeerRemoved) -> None:
         """Learn of keepers that come and go."""
         with self._lock:
             if isinstance(event, PeerRemoved):
                 self.wanted.pop(event.peer, None)
-                if self.disks.pop(event.peer, None) is not None:
-                    self._known.clear()
+                if sum(table.pop(event.peer, None) is not None for table in self._keepers.values()):
+                    self._placed(False)
                     self._look_again(f"keeper {event.name} left")
                 return
             for interest in event.removed:
                 if (found := _parsed(interest)) is not None:
-                    self.lost_pattern(event.peer, found[0])
+                    self.lost_pattern(event.peer, *found[:2])
             for interest in event.added:
                 if (found := _parsed(interest)) is not None:
                     self.keeps(event.peer, *found)
@@ -138,43 +162,49 @@ class Durability:
             for tell in self.on_wanted:
                 tell(publisher, life)
 
-    def keeps(self, keeper: str, pattern: str, replicas: int) -> None:
-        """Note that a keeper, perhaps this endpoint, keeps a pattern on its disk."""
+    def keeps(self, keeper: str, place: str, pattern: str, replicas: int | None) -> None:
+        """Note that a keeper, perhaps this endpoint, keeps a pattern on its disk or in its memory."""
         with self._lock:
-            patterns = self.disks.setdefault(keeper, {})
+            patterns = self._keepers[place].setdefault(keeper, {})
             if len(patterns) >= PATTERNS:
                 self._statistics["kept patterns beyond the limit"] += 1
                 return
-            patterns[pattern] = replicas
-            self._known.clear()
+            patterns[pattern] = replicas or 0
+            self._placed(True)
 
-    def lost_pattern(self, keeper: str, pattern: str) -> None:
+    def lost_pattern(self, keeper: str, place: str, pattern: str) -> None:
         """Note that a keeper keeps a pattern no more."""
         with self._lock:
-            patterns = self.disks.get(keeper, {})
+            patterns = self._keepers[place].get(keeper, {})
             if patterns.pop(pattern, None) is not None:
-                self._known.clear()
                 if not patterns:
-                    del self.disks[keeper]
+                    del self._keepers[place][keeper]
+                self._placed(False)
                 self._look_again(f"keeper {self._name_of(keeper)} ended")
 
-    def keepers(self, topic: str) -> dict[str, int]:
-        """Ids of the keepers of a topic that have a disk, with the replicas that each wants. Do not change it."""
+    def _placed(self, is_more: bool) -> None:
+        self._known.clear()
+        for tell in self.on_placed:
+            tell(is_more)
+
+    def keepers(self, topic: str, place: str = DISK) -> dict[str, int]:
+        """Ids of the keepers that keep a topic, with the replicas that each wants, 0 for all. Do not change it."""
         with self._lock:
-            found = self._known.get(topic)
+            found = self._known.get((place, topic))
             if found is None:
-                found = {}
-                for keeper, patterns in self.disks.items():
+                matching = {}
+                for keeper, patterns in self._keepers[place].items():
                     replicas = [wanted for pattern, wanted in patterns.items() if matches(pattern, topic)]
                     if replicas:
-                        found[keeper] = max(replicas)
+                        matching[keeper] = max(replicas) if all(replicas) else 0
+                found = chosen(matching, topic)
                 if len(self._known) >= KNOWN_TOPICS:
                     self._known.clear()
-                self._known[topic] = found
+                self._known[place, topic] = found
             return found
 
     def _replicas(self, topic: str) -> int:
-        return max(self.keepers(topic).values(), default=1)
+        return max([1, *self.keepers(topic).values()])
 
     # ---------------------------------------------------------------------------------------- expectations
 
@@ -302,15 +332,16 @@ class Durability:
             self._end(pending)
 
 
-def _parsed(interest: str) -> tuple[str, int] | None:
-    """The pattern and the replicas that a keeper with a disk announces; None for any other interest."""
+def _parsed(interest: str) -> tuple[str, str, int] | None:
+    """The place, the pattern and the replicas that a keeper announces; None for any other interest."""
     if not interest.startswith(KEEPER):
         return None
     place, _, rest = interest.removeprefix(KEEPER).partition("/")
     replicas, _, pattern = rest.partition("/")
-    if place != "disk" or not pattern or not replicas.isdecimal() or len(replicas) > 3:
+    is_number = replicas.isascii() and replicas.isdecimal() and len(replicas) <= 3
+    if place not in (DISK, MEMORY) or not pattern or not is_number:
         return None
-    return pattern, max(1, min(int(replicas), MOST))
+    return place, pattern, min(int(replicas), MOST)
 
 
 def _life(interest: str, peer: str) -> int | None:

@@ -42,11 +42,12 @@ SERVING = (OWN, KEEPER)
 """What the interests of publishers and keepers that serve history begin with."""
 
 
-def served_by(interest: str) -> tuple[bool, str]:
-    """Whether it is the interest of a keeper, and the pattern that is served; "" if it is malformed."""
+def served_by(interest: str) -> tuple[str, str, int]:
+    """The place of a keeper, "" for a publisher; the pattern that is served, "" if malformed; a keeper's replicas."""
     if interest.startswith(OWN):
-        return False, interest[len(OWN) :]
-    return True, interest.split("/", 4)[4] if interest.count("/") >= 4 else ""
+        return "", interest[len(OWN) :], 0
+    place, replicas, pattern = [*interest[len(KEEPER) :].split("/", 2), "", "", ""][:3]
+    return place or "?", pattern, int(replicas) if replicas.isascii() and replicas.isdecimal() else 0
 
 
 class Offers:
@@ -177,11 +178,11 @@ class History:
             return
         now = self._clocks.clock()
         for interest in interests:
-            is_keeper, pattern = served_by(interest)
+            place, pattern, replicas = served_by(interest)
             if not overlaps(pattern, reader.pattern):
                 continue
-            if is_keeper:
-                reader.keepers.offered(now, peer, life, pattern)
+            if place:
+                reader.keepers.offered(now, peer, life, pattern, place, replicas)
             elif reader.local or peer != identity.endpoint_id:
                 reader.offered(now, peer, life, name, pattern)
 
@@ -190,8 +191,8 @@ class History:
         with self.lock:
             for room in self._rooms:
                 for interest in removed:
-                    is_keeper, pattern = served_by(interest)
-                    left = room.reader.keepers.withdrawn if is_keeper else room.reader.withdrawn
+                    place, pattern, _ = served_by(interest)
+                    left = room.reader.keepers.withdrawn if place else room.reader.withdrawn
                     self._collect(room, lambda reader, left=left, pattern=pattern: left(peer, pattern))  # type: ignore[misc]
                 self._collect(room, lambda reader: self._offer(reader, peer, added))
 

@@ -45,15 +45,16 @@ class HomeRunner:
 
     def covers(self, pattern: str) -> bool:
         """Whether all of a pattern is kept in this log."""
-        return any(covers(kept, pattern) for kept in self._kept())
+        is_all = self._core.identity.endpoint_id in self._core.durability.covering(pattern)
+        return is_all and any(covers(kept, pattern) for kept in self._kept())
 
     def _others(self, pattern: str) -> list[str]:
         me = self._core.identity.endpoint_id
-        return [
-            keeper
-            for keeper, patterns in self._core.durability.disks.copy().items()
-            if keeper != me and any(covers(kept, pattern) for kept in patterns.copy())
-        ]
+        return [keeper for keeper in self._core.durability.covering(pattern) if keeper != me]
+
+    def wants(self, topic: str) -> bool:
+        """Whether a consumer with this home is for a topic, which is then kept here, whatever `replicas` says."""
+        return any(consumer.wants(topic) for consumer in [*self.home.consumers.values()])
 
     @property
     def deadline(self) -> float:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from glue.contract import Delivery, Event, Publication, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
-from glue.endpoint.durability import Acks, Durability, Expectation, check_acks
+from glue.endpoint.durability import DISK, MEMORY, Acks, Durability, Expectation, check_acks
 from glue.endpoint.options import Priority
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.responder import Announcement, Receiver
+from glue.endpoint.sealing import require
 from glue.errors import ClosedError, ConfigurationError, NotDurableError
 from glue.model import StackRequest
 from glue.topics import check_topic
@@ -91,7 +92,7 @@ class KeepMethods(Generic[SomeReceipt]):
 
     @staticmethod
     def _check_keeping(
-        pattern: str, age: float | str | None, size: int | str | None, count: int | None, replicas: int
+        pattern: str, age: float | str | None, size: int | str | None, count: int | None, replicas: int | None
     ) -> Retention:
         """Check what is given to `keep`. Raises TopicError, ConfigurationError."""
         from glue.endpoint.keeper import check_replicas, retention_of
@@ -107,17 +108,27 @@ class KeepMethods(Generic[SomeReceipt]):
         age: float | str | None,
         size: int | str | None,
         count: int | None,
-        replicas: int,
+        replicas: int | None,
     ) -> Keeper:
         """Add a keeper: first what receives the messages, then what tells of it."""
-        from glue.endpoint.keeper import Keeper, Kept
+        from glue.endpoint.keeper import Keeper
+        from glue.endpoint.placed import PlacedKept
 
         retention = self._check_keeping(pattern, age, size, count, replicas)
+        require(self._core.guard, "keep", [pattern])
         self._running()
         if not self._has_writer(data_dir):
             self._add_writer(data_dir, self._open_log(data_dir, retention.size))
         writer = (self._writers or {})[_place(data_dir)]
-        kept = Kept(writer, self._owner, self._COUNTS)
+        core, is_on_disk = self._core, writer.keeping.is_on_disk
+        durability, id = core.durability, core.identity.endpoint_id
+        place = DISK if is_on_disk else MEMORY
+        lease = core.settings.announce_interval * core.settings.lease_intervals
+        kept = PlacedKept(
+            writer, self._owner, self._COUNTS,
+            lambda topic: id in durability.keepers(topic, place) or writer.keeping.is_wanted(topic),
+            core.requests.clock, lease,
+        )  # fmt: skip
         announcement = Announcement(lambda delivery: None)
         keeper = Keeper(pattern, writer, kept, announcement, retention, replicas, data_dir, self._close_keeper)
         writer.keeping.retentions = [*writer.keeping.retentions, retention]
@@ -125,8 +136,8 @@ class KeepMethods(Generic[SomeReceipt]):
         self._order_keeping(Subscribe(kept, pattern))
         cast(Any, self)._serve_kept(keeper._interest, writer.keeping.log)
         self._order_keeping(Subscribe(announcement, keeper._interest))
-        if writer.keeping.is_on_disk:
-            self._core.durability.keeps(self._core.identity.endpoint_id, pattern, replicas)
+        durability.keeps(id, place, pattern, replicas)
+        durability.on_placed.append(kept.placed)
         return keeper
 
     def _has_writer(self, data_dir: Any) -> bool:
@@ -194,8 +205,10 @@ class KeepMethods(Generic[SomeReceipt]):
             self._order_keeping(Unsubscribe(keeper._kept))
         keeping = keeper._writer.keeping
         keeping.retentions = [one for one in keeping.retentions if one is not keeper._retention]
-        if all(one.pattern != keeper.pattern for one in self._keepers):
-            self._core.durability.lost_pattern(self._core.identity.endpoint_id, keeper.pattern)
+        durability = self._core.durability
+        durability.on_placed.remove(cast(Any, keeper._kept).placed)
+        if all(one.pattern != keeper.pattern or one._place != keeper._place for one in self._keepers):
+            durability.lost_pattern(self._core.identity.endpoint_id, keeper._place, keeper.pattern)
 
     def _end_keeping(self, timeout: float) -> None:
         """Sync and close all logs, as the endpoint closes."""

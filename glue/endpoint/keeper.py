@@ -7,8 +7,9 @@ from os import PathLike
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event
-from glue.endpoint.durability import MOST, keeper_interest
-from glue.endpoint.keeping import Keeping
+from glue.endpoint.durability import DISK, MOST, keeper_interest
+from glue.endpoint.durability import MEMORY as MEMORY_PLACE
+from glue.endpoint.keeping import Keeping, LogWatcher
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.responder import Announcement, Receiver
 from glue.errors import ConfigurationError
@@ -23,13 +24,17 @@ MEMORY = 64 << 20
 """Bytes that a keeper without a directory keeps in memory, unless it is told another size."""
 
 
-class Writer(Protocol):
-    """The receiver that stores deliveries for a keeper."""
-
-    keeping: Keeping
+class DeliveryWriter(Protocol):
+    """The receiver that stores deliveries, in a thread of its own for example."""
 
     def submit(self, delivery: Delivery) -> None:
         """Store a delivery."""
+
+
+class Writer(DeliveryWriter, Protocol):
+    """The receiver that stores deliveries for a keeper."""
+
+    keeping: Keeping
 
     def call(self, function: Callable[[], object]) -> None:
         """Call a function where the log is written."""
@@ -41,7 +46,7 @@ class Writer(Protocol):
 class Kept(Receiver):
     """Hands the deliveries of a pattern to what stores them."""
 
-    def __init__(self, writer: Writer, owner: SubscriptionOwner, counts: bool) -> None:
+    def __init__(self, writer: DeliveryWriter, owner: SubscriptionOwner, counts: bool) -> None:
         """`counts`: the driver does not count a delivery as handled by itself."""
         super().__init__()
         self._writer = writer
@@ -51,13 +56,22 @@ class Kept(Receiver):
     def _deliver(self, event: Event) -> None:
         """Take a delivery, which counts as unhandled until it is stored."""
         if isinstance(event, Delivery):
-            event.to_owned()
-            if (encoded := getattr(event, "encoded", None)) is not None:
-                event.encoded = [*map(bytes, encoded)]
-            if not self._counts:
-                self._owner.keep(event)
+            own(event)
             self._owner.settled("handled", len(event.payloads))
-            self._writer.submit(event)
+            self._submit(event, is_counted=self._counts)
+
+    def _submit(self, delivery: Delivery, is_counted: bool) -> None:
+        """Store a delivery; `is_counted`: it counts as unhandled already."""
+        if not is_counted:
+            self._owner.keep(delivery)
+        self._writer.submit(delivery)
+
+
+def own(delivery: Delivery) -> None:
+    """Copy the payloads of a delivery out of the buffer that they came in."""
+    delivery.to_owned()
+    if (encoded := getattr(delivery, "encoded", None)) is not None:
+        delivery.encoded = [*map(bytes, encoded)]
 
 
 class Keeper:
@@ -73,7 +87,7 @@ class Keeper:
         kept: Kept,
         announcement: Announcement,
         retention: Retention,
-        replicas: int,
+        replicas: int | None,
         data_dir: str | PathLike[str] | None,
         close: Callable[[Keeper], None],
     ) -> None:
@@ -86,6 +100,7 @@ class Keeper:
         self._kept = kept
         self._announcement = announcement
         self._retention = retention
+        self._place = DISK if writer.keeping.is_on_disk else MEMORY_PLACE
         self._interest = keeper_interest(pattern, replicas, writer.keeping.is_on_disk)
         self._close = close
 
@@ -98,6 +113,10 @@ class Keeper:
     def failure(self) -> str:
         """Why nothing is stored now, "" if all is well: a full disk, or one that failed for good."""
         return self._writer.keeping.failure
+
+    def _watch(self, watcher: LogWatcher) -> None:
+        """Show a watcher what is stored from now on."""
+        self._writer.keeping.watchers.append(watcher)
 
     def _store(self, records: list[Record]) -> None:
         """Store records that were fetched from another keeper."""
@@ -129,9 +148,11 @@ def retention_of(pattern: str, age: float | str | None, size: int | str | None, 
 
 
 def check_replicas(replicas: object) -> None:
-    """Raise ConfigurationError unless this is a number of keepers."""
-    if type(replicas) is not int or not 1 <= replicas <= MOST:
-        raise ConfigurationError(f"replicas={replicas!r}: expected a number of keepers from 1 to {MOST}")
+    """Raise ConfigurationError unless this is a number of keepers, or None."""
+    if replicas is not None and (type(replicas) is not int or not 1 <= replicas <= MOST):
+        raise ConfigurationError(
+            f"replicas={replicas!r}: expected a number of keepers from 1 to {MOST}, or None for all"
+        )
 
 
 def seconds(age: float | str | None) -> float | None:

@@ -79,6 +79,10 @@ class Keeping:
 
     # ---------------------------------------------------------------------------------------- publishers
 
+    def is_wanted(self, topic: str) -> bool:
+        """Whether a consumer whose home is here is for a topic."""
+        return self.consumers is not None and self.consumers.wants(topic)
+
     def tell_all(self, publisher: str, life: int) -> None:
         """Tell a publisher what is durable of all that this life has published."""
         if not self.is_on_disk:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from glue.endpoint.core import id_of
-from glue.errors import ConfigurationError, MinorityError, RefusedError, UnknownOutcomeError
+from glue.errors import ConfigurationError, ForbiddenError, MinorityError, RefusedError, UnknownOutcomeError
 from glue.model.questions import (
     Committed,
     Ending,
@@ -144,10 +144,12 @@ def lease_ms(lease: float) -> int:
 
 
 def committed(ending: Ending | None) -> int:
-    """Return the log index of a write. Raises RefusedError, MinorityError or UnknownOutcomeError."""
+    """Return the log index of a write. Raises RefusedError, MinorityError, ForbiddenError or UnknownOutcomeError."""
     match ending:
         case Committed(index):
             return index
+        case Refused(reason, forbidden=True):
+            raise ForbiddenError(reason)
         case Refused(reason, unreachable):
             raise (MinorityError if unreachable else RefusedError)(reason)
         case Found():

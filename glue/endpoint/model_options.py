@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from glue.endpoint.core import EndpointCore, id_of
+from glue.endpoint.sealing import require
 from glue.errors import ConfigurationError, CorruptStorageError
 from glue.model import ModelOptions, Replicated
 from glue.model.consensus import ConsensusSettings, Stored
@@ -46,12 +47,15 @@ def model_options(
 ) -> ModelOptions:
     """Check the options of a model, then open its storage in what `open_directory` returns; None: in memory.
 
-    Raises ConfigurationError, ModelError, StorageError. The directory is closed again if opening fails.
+    Raises ConfigurationError, ForbiddenError, ModelError, StorageError. The directory is closed again if opening fails.
     """
     layer = core.stack.layers["model"]
     if not isinstance(layer, Replicated):
         raise ConfigurationError(f"the model layer is {type(layer).__name__}, which has no models; leave out model=…")
     check_name(name)
+    require(core.guard, "read", [name])
+    if not observer:
+        require(core.guard, "write", [f"{name}/#"])  # a voter can write everything
     if isinstance(members, str):
         raise ConfigurationError(f"members={members!r}: expected a list of endpoint names")
     if name in layer.groups:

@@ -40,6 +40,9 @@ class Executor(Protocol):
     def soon(self, function: Callable[[], None]) -> None:
         """Call a function soon, where receivers run."""
 
+    def look(self) -> None:
+        """Look whether receivers are stuck; called now and then."""
+
     def perform(self, operation: Operation, resume: Resume) -> Any:
         """Do something that has to be waited for; return (result, error), or PENDING and call `resume` later."""
 
@@ -69,6 +72,7 @@ class HostRuntime(Mailbox):
         self.statistics = statistics
         self.lock = RLock()
         self.kinds: dict[str, Kind] = {}
+        self._heads: dict[str, Kind] = {}  # by what addresses begin with
         self.beats: dict[str, Beat] = {}
         self.outbox = Outbox(statistics)
         self.is_closed = False
@@ -97,7 +101,7 @@ class HostRuntime(Mailbox):
         with self.lock:
             if kind.kind in self.kinds:
                 raise ConfigurationError(f"receivers of kind {kind.kind!r} are hosted here already; close them first")
-            self.kinds[kind.kind] = kind
+            self.kinds[kind.kind] = self._heads[kind.kind] = self._heads[kind.kind.removeprefix(":")] = kind
             self._hosts_changed()
             self._beat(self.now())
         kind.open()
@@ -105,7 +109,9 @@ class HostRuntime(Mailbox):
     def remove_kind(self, kind: Kind) -> None:
         """Host a kind no more."""
         with self.lock:
-            self.kinds.pop(kind.kind, None)
+            for name in (kind.kind, kind.kind.removeprefix(":")):
+                self.kinds.pop(name, None)
+                self._heads.pop(name, None)
             self._hosts_changed()
             self._beat(self.now())
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.receiver_hosts import Executor
 from glue.endpoint.receiver_kind import Kind
+from glue.endpoint.receiver_payloads import decoders
 from glue.endpoint.receiver_runtime import ReceiverRuntime
 from glue.endpoint.stores import open_store
 from glue.errors import ConfigurationError, GlueError, RemoteError
-from glue.receivers.address import PARTITIONS_MOST, Address, kind_key, parse
-from glue.receivers.context import FunctionReceiver
+from glue.receivers.address import PARTITIONS_MOST, Address, kind_key
+from glue.receivers.context import factory_of
 from glue.receivers.store import Store
 from glue.topics import check_topic
 
@@ -64,7 +65,7 @@ class ReceiverParts:
 
     def add_kind(
         self, kind: str, factory: Any, partitions: int, subnet: str, model: str, store: Store | str | None,
-        idle: float, dead_letters: str | None,
+        idle: float, dead_letters: str | None, messages: Sequence[type],
     ) -> Kind:  # fmt: skip
         """Host a kind. Raises ConfigurationError."""
         name = kind_key(kind, subnet)
@@ -76,18 +77,8 @@ class ReceiverParts:
             raise ConfigurationError(f"factory={factory!r}: the class has no method receive(context, message)")
         if dead_letters is not None:
             check_topic(dead_letters)
-        make = factory if isinstance(factory, type) else (lambda: FunctionReceiver(factory))
-        found = Kind(self.runtime, name, make, partitions, model, open_store(store), idle, dead_letters)
+        types = decoders(messages or getattr(factory, "messages", ()))
+        make = factory_of(factory)
+        found = Kind(self.runtime, name, make, partitions, model, open_store(store), idle, dead_letters, types)
         self.runtime.add_kind(found)
         return found
-
-    def address(self, topic: str) -> Address | None:
-        """The address that a request is for; None for a topic."""
-        head = topic.partition("/")[0]
-        if self._core.requests.responders(topic):
-            return None
-        if ":" in head:
-            return parse(topic)
-        if f":{head}" in self.runtime.outbox.hosts:
-            return parse(topic)
-        return None

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from math import inf
 from typing import Any
 from urllib.parse import quote, unquote
 
+import orjson
+
 from glue.contract import Delivery, Event
-from glue.endpoint.model_calls import TIMEOUT, ModelCall, read_items, write
+from glue.endpoint.model_calls import TIMEOUT, ModelCall, found, read_items, write
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation, Runtime, Work
 from glue.endpoint.responder import Receiver as Mailbox
 from glue.errors import GlueError
 from glue.model import Ask as AskModel
-from glue.model.questions import Ending, WatchPattern
+from glue.model.questions import Ending, Read, WatchPattern
 from glue.model.state import ABSENT, Delete, Expect, Set
 from glue.receivers.activation import Activation
-from glue.receivers.address import parse, partition_of
-from glue.receivers.context import AgainError, Await, Load, Mail, Step
+from glue.receivers.context import AgainError, Await, Load, Step
 from glue.receivers.ownership import Change, Owner, Ownership
-from glue.receivers.store import Store
+from glue.receivers.store import Document, Store
+
+GONE = -1
+"""The epoch of a receiver that is not this endpoint's any more."""
 
 
 class WatchToken(Mailbox):
@@ -34,8 +37,7 @@ class WatchToken(Mailbox):
     def _deliver(self, event: Event) -> None:
         """Take changes."""
         if isinstance(event, Delivery):
-            for change in event.payloads:
-                self._kind.note(change.key, change.value)
+            self._kind.note([(change.key, change.value) for change in event.payloads])
             self._kind.runtime.watched(event)
 
 
@@ -76,17 +78,20 @@ class Partitions:
         self._draining: set[int] = set()
         self._ready: dict[int, int] = {}  # owned partitions whose store knows the epoch
         self._readying: set[int] = set()
-        self._pending: dict[tuple[str, int, int], Mail] = {}  # messages of others that wait or are being handled
         self._root = f"receivers/{quote(kind, safe='')}"
         self._reread = False
         self._watch = WatchToken(self)
 
-    def put(self, id: str, mail: Mail, partition: int = -1) -> None:
-        """Queue a message for a receiver."""
+    def wake(self, id: str) -> None:
+        """Bring a receiver into memory."""
         raise NotImplementedError
 
-    def _schedule(self, activation: Activation) -> None:
-        """Let a receiver run."""
+    def stop(self, activation: Activation) -> None:
+        """Put a receiver away; the caller holds the lock."""
+        raise NotImplementedError
+
+    def again(self, activation: Activation, item: Any, error: BaseException) -> None:
+        """Hand a message back to its sender."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------- ownership
@@ -104,9 +109,8 @@ class Partitions:
             if error is not None:
                 self._reread = True
                 return
-            for key, value in items.items():
-                if int(key.rpartition("/")[2]) not in self.ownership.records:
-                    self.note(key, value)
+            found = [(key, value) for key, value in items.items() if _number(key) not in self.ownership.records]
+            self.note(found)
             self.ownership.is_known = True
 
         self._reread = False
@@ -116,15 +120,16 @@ class Partitions:
         token = _Token(answered)
         self.runtime.order(AskModel(self._model, token, question, TIMEOUT, self.runtime.unix_time()))
 
-    def note(self, key: str, record: Any) -> None:
-        """Take a record that changed."""
-        tail = key.rpartition("/")[2]
-        if not tail.isdecimal():
-            return
-        partition = int(tail)
+    def note(self, changes: Iterable[tuple[str, Any]]) -> None:
+        """Take records that changed."""
         with self.runtime.lock:
-            if self.ownership.note(partition, record):
-                self._drop(partition)
+            lost = set()
+            for key, record in changes:
+                partition = _number(key)
+                if partition is not None and self.ownership.note(partition, record):
+                    lost.add(partition)
+            if lost:
+                self._drop(lost)
 
     def serves(self, partition: int) -> bool:
         """Whether messages to this partition are handled here."""
@@ -133,55 +138,50 @@ class Partitions:
             return False
         return owner is not None and partition not in self._draining and self._ready.get(partition) == owner.epoch
 
-    def _drop(self, partition: int) -> None:
-        """This endpoint lost a partition: what waits is handed back, and nothing in memory is written any more."""
-        self._draining.discard(partition)
-        self._ready.pop(partition, None)
-        for id in [id for id in self.activations if partition_of(id, self.partitions) == partition]:
-            activation = self.activations.pop(id)
+    def _drop(self, lost: set[int]) -> None:
+        """This endpoint lost partitions: what waits is handed back, and nothing in memory is written any more."""
+        self._draining -= lost
+        for partition in lost:
+            self._ready.pop(partition, None)
+        for activation in [one for one in self.activations.values() if one.partition in lost]:
+            del self.activations[activation.id]
             if not activation.is_scheduled:
                 activation.forget()  # else its write will fail
             self._hand_back(activation)
 
     def _hand_back(self, activation: Activation) -> None:
+        activation.is_direct, activation.epoch = False, GONE
         waiting, activation.mailbox = activation.mailbox or deque(), None
         again = AgainError(f"{activation.address} moved")
         while waiting:
-            self._again(activation, waiting.popleft(), again)
-
-    def _again(self, activation: Activation, mail: Mail, error: BaseException) -> None:
-        """Hand a message back to its sender; a local one is sent again from here."""
-        if mail.payload is WAKE:
-            return
-        if mail.sender:
-            partition = partition_of(activation.id, self.partitions)
-            self._pending.pop((mail.sender, partition, mail.seq), None)
-            if mail.settle is not None:
-                settle, mail.settle = mail.settle, None
-                settle(error, None)
-            return
-        within = max(0.001, mail.until - self.runtime.now()) if mail.is_request and mail.until < inf else 0.0
-        self.runtime.executor.soon(
-            lambda: self.runtime.send(parse(activation.address), mail.payload, mail.path, within, mail.settle)
-        )
+            self.again(activation, waiting.popleft(), again)
 
     def tick(self, now: float) -> None:
         """Do what is due: claims and hand-overs."""
-        runtime = self.runtime
+        runtime, ownership = self.runtime, self.ownership
         with runtime.lock:
             if self._reread:
                 self._read_records()
-            claims = self.ownership.claims()
-            for partition in self.ownership.surplus():
-                self._draining.add(partition)
-            drained = [partition for partition in self._draining if self._is_empty(partition)]
-            changes = [change for partition in drained if (change := self.ownership.hand_over(partition))]
+            claims = ownership.claims()
+            self._draining.update(ownership.surplus())
+            drained = self._drained() if self._draining else []
+            changes = [change for partition in drained if (change := ownership.hand_over(partition))]
             for partition in drained:
-                if self.ownership.wanted(partition) in ("", runtime.host):
+                if ownership.wanted(partition) in ("", runtime.host):
                     self._draining.discard(partition)
         for change in [*claims, *changes]:
             self._change(change)
         self._make_ready()
+
+    def _drained(self) -> list[int]:
+        """The partitions to hand over of which no receiver is in memory; those that are, are put away."""
+        left = set()
+        for activation in list(self.activations.values()):
+            if activation.partition in self._draining:
+                left.add(activation.partition)
+                if not activation.is_stopping:
+                    self.stop(activation)
+        return [partition for partition in self._draining if partition not in left]
 
     def _change(self, change: Change) -> None:
         before = ABSENT if change.before is None else change.before.record
@@ -192,21 +192,12 @@ class Partitions:
             with self.runtime.lock:
                 self.ownership.answered(change.partition)
                 if error is None and self.ownership.records.get(change.partition) == change.before:
-                    self.note(key, change.after.record)
+                    self.note([(key, change.after.record)])
 
         self._ask_model(call.question, Pending(call, done).answered)
 
     def _owner_key(self, partition: int) -> str:
         return f"{self._root}/owner/{partition}"
-
-    def _is_empty(self, partition: int) -> bool:
-        """Whether no receiver of a partition is in memory; those that are, are put away."""
-        found = [one for one in self.activations.values() if partition_of(one.id, self.partitions) == partition]
-        for activation in found:
-            if not activation.is_stopping:
-                activation.is_stopping = True
-                self._schedule(activation)
-        return not found
 
     def _make_ready(self) -> None:
         """Tell the store of new epochs, and wake receivers with durable timers."""
@@ -237,12 +228,13 @@ class Partitions:
                 return
             self._ready[partition] = owner.epoch
         for id in ids or ():
-            self.put(str(id), Mail(WAKE))
+            self.wake(str(id))
 
     # -------------------------------------------------------------------------------------------- the store
 
     def _state_key(self, partition: int, id: str, what: str) -> str:
-        return f"{self._root}/{what}/{partition}/{quote(id, safe='')}"
+        name = id if id.isascii() and id.isalnum() else quote(id, safe="")
+        return f"{self._root}/{what}/{partition}/{name}"
 
     def _claim(self, partition: int, owner: Owner) -> Operation:
         if self._store is not None:
@@ -256,8 +248,10 @@ class Partitions:
         """What a step of a receiver means here. Raises AgainError if its partition is not owned any more."""
         if isinstance(step, Await):
             return Awaitable(step.awaitable)
-        partition = partition_of(activation.id, self.partitions)
+        partition = activation.partition
         owner = self.ownership.owned(partition)
+        if activation.epoch == GONE:
+            raise AgainError(f"{activation.address} moved")
         if isinstance(step, Load) and owner is not None:
             activation.epoch = owner.epoch
         if owner is None or owner.epoch != activation.epoch:
@@ -265,20 +259,33 @@ class Partitions:
         store, id = self._store, activation.id
         if isinstance(step, Load):
             if store is not None:
-                return Work(lambda: store.load(self.kind, partition, id))
+                return Work(lambda: own(store.load(self.kind, partition, id)))
             key = self._state_key(partition, id, "state")
-            call = read_items(key)
-            return Ask(self._model, ModelCall(call.question, lambda answer: call.result(answer).get(key)))
+            return Ask(self._model, ModelCall(Read(key), document_of))
         if store is not None:
-            return Work(lambda: store.save(self.kind, partition, id, owner.epoch, step.document, step.has_timers))
+            document = own(step.document) or {}
+            return Work(lambda: store.save(self.kind, partition, id, owner.epoch, document, step.has_timers))
         timed = self._state_key(partition, id, "timed")
         fence = [Expect(self._owner_key(partition), owner.record)] if self._is_fenced else []
         mark = Set(timed, True) if step.has_timers else Delete(timed)
         return Ask(self._model, write(*fence, Set(self._state_key(partition, id, "state"), step.document), mark))
 
 
-WAKE: Any = object()
-"""The payload that only brings a receiver into memory."""
+def own(document: Document | None) -> Document | None:
+    """A document of one's own, as a store may keep the object that it is given, and give what it keeps."""
+    found: Document | None = orjson.loads(orjson.dumps(document))
+    return found
+
+
+def document_of(ending: Ending | None) -> Any:
+    """The value of the key that was read, None if it has none. Raises RefusedError."""
+    return next((change.value for change in found(ending)), None)
+
+
+def _number(key: str) -> int | None:
+    """The partition of a record's key."""
+    tail = key.rpartition("/")[2]
+    return int(tail) if tail.isdecimal() and tail.isascii() and len(tail) < 6 else None
 
 
 class _Token:

@@ -7,53 +7,41 @@ from typing import Any
 
 import orjson
 
-from glue.endpoint.encoding import encoded
+from glue.endpoint.receiver_payloads import answer_of, body_of, copied
 from glue.errors import PayloadError, RemoteError, RequestCycleError, RequestTimeoutError
-from glue.receivers.context import AgainError
+from glue.receivers.activation import MAILS
+from glue.receivers.context import AgainError, Call
+from glue.receivers.outbox import Settle
 from glue.receivers.store import FencedError
-from glue.receivers.wire import AGAIN, ANSWER, DONE, FAILED, Item, MalformedError, Result
+from glue.receivers.wire import AGAIN, ANSWER, FAILED, Result
+
+GIVE_UP = 60.0
+"""Seconds until a message that no host took is given up."""
+
+Settled = Callable[[BaseException | None, Any], None]
+"""Called once with an error or an answer."""
 
 
-def check_local(payload: Any) -> None:
-    """Raise PayloadError for what could not travel, where that is cheap to see."""
-    if payload.__class__ not in PLAIN_TYPES:
-        encoded(payload)
-
-
-PLAIN_TYPES = frozenset({bytes, str, int, bool, type(None)})
-
-
-def document(body: bytes) -> Any:
-    """A JSON document. Raises MalformedError."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise MalformedError("json") from None
-
-
-def settle_item(answers: Callable[[Result], None], item: Item, error: BaseException | None, answer: Any) -> None:
-    """Answer a message of a batch."""
-    answers(result_of(item, error, answer))
-
-
-def result_of(item: Item, error: BaseException | None, answer: Any) -> Result:
-    """What became of a message of a batch."""
+def result_of(seq: int, is_request: bool, error: BaseException | None, answer: Any) -> Result | None:
+    """What became of a message of a batch; None if it was handled, and that is all."""
     if isinstance(error, (AgainError, FencedError)):
-        return Result(item.seq, AGAIN)
+        return Result(seq, AGAIN)
     if error is not None:
-        return Result(item.seq, FAILED, orjson.dumps([type(error).__name__, str(error)[:2000]]), True)
-    if not item.within:
-        return Result(item.seq, DONE)
+        return Result(seq, FAILED, orjson.dumps([type(error).__name__, _printable(str(error)[:2000])]), True)
+    if not is_request:
+        return None
     try:
-        body, is_json = encoded(answer)
+        body, is_json = answer_of(answer)
     except PayloadError as wrong:
-        return Result(item.seq, FAILED, orjson.dumps(["PayloadError", str(wrong)]), True)
-    return Result(item.seq, ANSWER, body, is_json)
+        return Result(seq, FAILED, orjson.dumps(["PayloadError", str(wrong)]), True)
+    return Result(seq, ANSWER, body, is_json)
 
 
-def settled_by(
-    address: str, settle: Callable[[BaseException | None, Any], None] | None
-) -> Callable[[Result | None], None] | None:
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def settled_by(address: str, settle: Settled | None) -> Settle | None:
     """What to call with the result of a message to this address."""
     if settle is None:
         return None
@@ -67,13 +55,28 @@ def settled_by(
                 settle(RequestCycleError(message, address), None)
                 return
             settle(RemoteError(address, kind, message), None)
-        elif result.status == DONE:
-            settle(None, None)
-        else:
+        elif result.status == ANSWER:
             try:
                 settle(None, orjson.loads(result.body) if result.is_json else result.body)
             except orjson.JSONDecodeError:
                 settle(RemoteError(address, "MalformedError", "its answer is no JSON"), None)
+        else:
+            settle(None, None)
+
+    return take
+
+
+def local_answer(settle: Settled) -> Settled:
+    """What a receiver of this program calls with its answer, so that it is as if it came from elsewhere."""
+
+    def take(error: BaseException | None, answer: Any) -> None:
+        if error is None:
+            try:
+                body, is_json = (answer, False) if answer.__class__ is bytes else answer_of(answer)
+                answer = orjson.loads(body) if is_json else body
+            except PayloadError as wrong:
+                error, answer = wrong, None
+        settle(error, answer)
 
     return take
 
@@ -84,3 +87,20 @@ def _error_of(result: Result) -> tuple[str, str]:
     except (orjson.JSONDecodeError, ValueError, TypeError):
         return "Error", ""
     return str(kind), str(message)
+
+
+GivenBack = tuple[bytes, bool, float, float, tuple[str, ...], Settle | None]
+
+
+def given_back(item: Any, address: str, now: float) -> GivenBack:
+    """A message of this program that was not handled, as it is sent again: what `Outbox.put` takes after the id."""
+    payload = item.payload if item.__class__ in MAILS else item
+    body, is_json = body_of(payload)
+    if item.__class__ is not Call:
+        return body, is_json, now + GIVE_UP, 0.0, (), None
+    settle, item.settle = item.settle, None
+    within = max(0.001, item.until - now) if item.is_request else 0.0
+    return body, is_json, now + (within or GIVE_UP), within, item.path, settled_by(address, settle)
+
+
+__all__ = ["GIVE_UP", "copied", "given_back", "local_answer", "result_of", "settled_by"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -20,35 +19,33 @@ from glue.endpoint.encoding import encoded
 from glue.endpoint.options import class_of
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.receiver_hosts import BEAT_TOPIC, SILENT, BeatToken, Executor, HostRuntime
-from glue.endpoint.receiver_results import check_local, document, settle_item, settled_by
-from glue.errors import (
-    ClosedError,
-    PayloadError,
-    RequestCycleError,
-    WouldBlockError,
-)
+from glue.endpoint.receiver_payloads import PLAIN_TYPES, body_of, copied
+from glue.endpoint.receiver_results import GIVE_UP, Settled, local_answer, result_of, settled_by
+from glue.endpoint.receiver_running import MAILBOX
+from glue.errors import ClosedError, MessageTooLargeError, PayloadError, RequestCycleError, WouldBlockError
 from glue.model import StackRequest
-from glue.receivers.address import Address, partition_of
-from glue.receivers.context import Mail
+from glue.receivers.address import Address, parse
+from glue.receivers.context import Call
+from glue.receivers.inbox import Inbox
 from glue.receivers.outbox import WAITING
 from glue.receivers.wire import (
-    FAILED,
-    Item,
+    Batch,
     MalformedError,
-    Result,
     at_topic,
     decode,
-    decode_items,
-    decode_results,
+    decode_batch,
+    decode_report,
     encode,
     encode_batch,
+    encode_report,
     integer,
+    loads,
 )
 
 TICK = 0.1
 """Seconds between two looks at what is due."""
-GIVE_UP = 60.0
-"""Seconds until a message that no host took is given up."""
+ROOM = 64 << 10
+"""Bytes that the rest of a batch with one message takes at most."""
 
 logger = logging.getLogger("glue")
 
@@ -70,6 +67,8 @@ class ReceiverRuntime(HostRuntime):
         self.host, self.life = core.identity.endpoint_id, core.identity.incarnation
         self._owner = owner
         self._flushing = False
+        self._limit = core.settings.message_limit - ROOM
+        self._inboxes: dict[str, Inbox] = {}
         self._ticked_at = self.now()
         self._expire_at = -inf
         self._on_status: Callable[[str, Any], None] | None = None
@@ -116,9 +115,13 @@ class ReceiverRuntime(HostRuntime):
             calls = self.outbox.expire(now) if now >= self._expire_at else []
             self._expire_at = now + 1.0 if now >= self._expire_at else self._expire_at
             kinds = list(self.kinds.values())
+            inboxes = list(self._inboxes.values())
             self._flush_soon()
         for call in calls:
             call()
+        for inbox in inboxes:
+            self._report(inbox)
+        self.executor.look()
         for kind in kinds:
             kind.tick(now)
 
@@ -135,11 +138,17 @@ class ReceiverRuntime(HostRuntime):
             return
         if not isinstance(event, Delivery):
             return
+        told: dict[str, Inbox] = {}
         for payload in event.payloads:
             try:
-                self._take(event, *decode(payload))
+                inbox = self._take(event, *decode(payload))
             except MalformedError:
                 self.statistics["malformed receiver messages"] += 1
+            else:
+                if inbox is not None:
+                    told[inbox.sender] = inbox
+        for inbox in told.values():
+            self._report(inbox)
         self.handled(event)
 
     def ask_hosts(self, take: Callable[[str, Any], None]) -> None:
@@ -181,95 +190,118 @@ class ReceiverRuntime(HostRuntime):
         if self.executor.counts:
             self._owner.handled(delivery)
 
-    def _take(self, delivery: Delivery, head: dict[str, Any], body: bytes) -> None:
+    def _take(self, delivery: Delivery, head: dict[str, Any], body: bytes) -> Inbox | None:
+        """Take one payload; returns the inbox that has something to tell at once."""
         peer = delivery.publisher_id
         if "batch" in head:
-            self._take_batch(peer, f"{peer}/{delivery.incarnation}", integer(head["batch"]), head, body)
-            return
+            return self._take_batch(peer, f"{peer}/{delivery.incarnation}", decode_batch(head, body))
         if "status" in head:
             counters = orjson.dumps([kind.counters() for kind in self.kinds.values()])
             self._publish(at_topic(peer), [encode({"counters": integer(head["status"])}, counters)])
-            return
-        if "counters" in head:
+        elif "counters" in head:
             if self._on_status is not None:
-                self._on_status(delivery.publisher, document(body))
-            return
-        number, calls = integer(head.get("of")), []
-        with self.lock:
-            if "taken" in head:
-                self.outbox.taken(self.now(), number, peer)
-            elif "moved" in head:
-                self.outbox.moved(self.now(), number, peer, str(head["moved"]))
-            else:
-                calls = self.outbox.results(self.now(), number, peer, decode_results(head, body))
-            self._flush_soon()
-        for call in calls:
-            call()
+                self._on_status(delivery.publisher, loads(body))
+        else:
+            report = decode_report(head, body)
+            with self.lock:
+                calls = self.outbox.report(self.now(), peer, report)
+                self._flush_soon()
+            for call in calls:
+                call()
+        return None
 
     # --------------------------------------------------------------------------------- messages to receivers
 
-    def _take_batch(self, peer: str, sender: str, number: int, head: dict[str, Any], body: bytes) -> None:
-        items = decode_items(head, body)
-        partition = integer(head.get("partition"))
-        name = str(head.get("kind"))
+    def _take_batch(self, peer: str, sender: str, batch: Batch) -> Inbox:
         with self.lock:
-            kind = self.kinds.get(name)
-            if kind is None or head.get("partitions") != kind.partitions or not kind.serves(partition):
-                owner = kind.ownership.records.get(partition) if kind is not None else None
-                self._publish(at_topic(peer), [encode({"of": number, "moved": owner.host if owner else ""})])
-                return
-            self._publish(at_topic(peer), [encode({"of": number, "taken": 1})])
-        answers = kind.answers(peer, number)
-        now = self.now()
-        for item in items:
-            if partition_of(item.id, kind.partitions) != partition:
-                answers(Result(item.seq, FAILED, b'["MalformedError",""]', True))
-                continue
-            if kind.is_waiting(sender, partition, item.seq, item.id, partial(settle_item, answers, item)):
-                continue
-            try:
-                mail = self._mail(item, sender, now, answers)
-            except MalformedError:
-                answers(Result(item.seq, FAILED, b'["MalformedError",""]', True))
-                continue
-            kind.put(item.id, mail, partition)
+            inbox = self._inboxes.get(sender)
+            if inbox is None:
+                inbox = self._inboxes[sender] = Inbox(peer, sender, result_of, lambda: self._tell(sender))
+            kind = self.kinds.get(batch.kind)
+            if kind is None or batch.partitions != kind.partitions or not kind.serves(batch.partition):
+                owner = kind.ownership.records.get(batch.partition) if kind is not None else None
+                inbox.moved.append((batch.number, owner.host if owner else ""))
+            elif inbox.is_full:
+                self.statistics["batches to a full host"] += 1
+                inbox.moved.append((batch.number, ""))
+            else:
+                kind.arrive(batch, inbox)
+        return inbox
 
-    def _mail(self, item: Item, sender: str, now: float, answers: Callable[[Result], None]) -> Mail:
-        try:
-            payload = orjson.loads(item.body) if item.is_json else item.body
-        except orjson.JSONDecodeError:
-            raise MalformedError("json") from None
-        until = now + item.within if item.within else inf
-        return Mail(
-            payload, partial(settle_item, answers, item), is_request=bool(item.within), until=until, sender=sender,
-            seq=item.seq, path=item.path,
-        )  # fmt: skip
+    def _tell(self, sender: str) -> None:
+        """Tell a sender soon what became of its messages; called from any thread."""
+        inbox = self._inboxes.get(sender)
+        if inbox is not None and not inbox.is_told:
+            inbox.is_told = True
+            self.executor.soon(lambda: self._report(inbox))
+
+    def _report(self, inbox: Inbox) -> None:
+        inbox.is_told = False
+        with self.lock:
+            report = inbox.report()
+            if report is None:
+                if inbox.is_empty:
+                    self._inboxes.pop(inbox.sender, None)
+                return
+            self._publish(at_topic(inbox.peer), [encode_report(report)])
+        if inbox.has_more:
+            self._tell(inbox.sender)
 
     # ---------------------------------------------------------------------------------------------- sending
 
-    def send(self, address: Address, payload: Any, path: tuple[str, ...] = (), within: float = 0.0,
-             settle: Callable[[BaseException | None, Any], None] | None = None) -> None:  # fmt: skip
-        """Send a message; `settle` is called once, from any thread, when it was handled or given up."""
+    def send_text(self, text: str, payload: Any) -> None:
+        """Send a message to an address. Raises ConfigurationError, PayloadError, WouldBlockError."""
+        head, _, id = text.partition("/")
+        kind = self._heads.get(head)
+        if kind is not None:
+            activation = kind.activations.get(id)
+            if activation is not None:
+                if payload.__class__ not in PLAIN_TYPES:
+                    payload = copied(payload)
+                with self.lock:
+                    if activation.is_direct:
+                        kind.append(activation, payload)
+                        return
+        self.send(parse(text), payload)
+
+    def check_room(self, address: Address) -> None:
+        """Raise WouldBlockError if too many messages wait already."""
         kind = self.kinds.get(address.kind)
-        if kind is not None and kind.serves(partition_of(address.id, kind.partitions)):
+        activation = kind.activations.get(address.id) if kind is not None else None
+        if activation is not None and len(activation.mailbox or ()) >= MAILBOX:
+            raise WouldBlockError(f"{MAILBOX} messages wait at {address}; send fewer at once")
+        if self.outbox.count >= WAITING:
+            raise WouldBlockError(f"{WAITING} messages to receivers wait to be handled; send fewer at once")
+
+    def send(
+        self, address: Address, payload: Any, path: tuple[str, ...] = (), within: float = 0.0,
+        settle: Settled | None = None, is_forced: bool = False,
+    ) -> None:  # fmt: skip
+        """Send a message; `settle` is called once, from any thread, when it was handled or given up.
+
+        `within`: the seconds that the sender waits for an answer, 0 for none. `is_forced`: the room was looked at.
+        """
+        kind = self.kinds.get(address.kind)
+        if kind is not None:
+            item = copied(payload)
             if within or settle is not None:
                 until = self.now() + within if within else inf
-                mail = Mail(payload, settle, is_request=bool(within), until=until, path=path)
-            else:
-                mail = Mail(payload)
-            check_local(payload)
-            kind.put(address.id, mail)
-            return
-        body, is_json = (payload, False) if payload.__class__ is bytes else encoded(payload)
+                taker = None if settle is None else local_answer(settle)
+                item = Call(item, taker, is_request=bool(within), until=until, path=path)
+            if kind.put(address.id, item, is_forced):
+                return
+        body, is_json = body_of(payload)
+        if len(body) > self._limit:
+            raise MessageTooLargeError(f"{address}: the message has {len(body)} bytes, more than {self._limit}")
+        taking = None if settle is None else settled_by(str(address), settle)
         with self.lock:
-            if self.outbox.count >= WAITING:
+            if self.outbox.count >= WAITING and not is_forced:
                 raise WouldBlockError(f"{WAITING} messages to receivers wait to be handled; send fewer at once")
             until = self.now() + (within or GIVE_UP)
-            self.outbox.put(address, body, is_json, within, until, path, settled_by(str(address), settle))
-            self._flush_soon()
+            if self.outbox.put(address.kind, address.id, body, is_json, until, within, path, taking):
+                self._flush_soon()
 
-    def ask(self, address: Address, payload: Any, timeout: float, path: tuple[str, ...],
-            settle: Callable[[BaseException | None, Any], None]) -> None:  # fmt: skip
+    def ask(self, address: Address, payload: Any, timeout: float, path: tuple[str, ...], settle: Settled) -> None:
         """Ask a receiver. Raises RequestCycleError if it waits for this request."""
         if str(address) in path:
             hops = " → ".join([*path[path.index(str(address)) :], str(address)])
@@ -285,11 +317,16 @@ class ReceiverRuntime(HostRuntime):
         """Send the batches that may leave now."""
         with self.lock:
             self._flushing = False
-            by_host: dict[str, list[bytes]] = {}
-            for host, kind, partition, partitions, items, number in self.outbox.flush(self.now()):
-                by_host.setdefault(host, []).append(encode_batch(number, kind, partition, partitions, items))
-            for host, batches in by_host.items():
-                self._publish(at_topic(host), batches)
+            sent = self.outbox.flush(self.now())
+        by_host: dict[str, list[bytes]] = {}
+        for host, batch in sent:
+            route = batch.route
+            payload = encode_batch(
+                batch.number, route.kind, route.partition, route.partitions, batch.entries.values()
+            )  # fmt: skip
+            by_host.setdefault(host, []).append(payload)
+        for host, batches in by_host.items():
+            self._publish(at_topic(host), batches)
 
     # ------------------------------------------------------------------------------------------------ closing
 
@@ -297,7 +334,7 @@ class ReceiverRuntime(HostRuntime):
         """Take no more partitions, and hand over those that are owned."""
         with self.lock:
             for kind in self.kinds.values():
-                kind.ownership.is_leaving = True
+                kind.ownership.leave()
             self._hosts_changed()
             if self.kinds:
                 self._beat(self.now())

@@ -12,7 +12,7 @@ from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.requests import Requests, check_timeout, tails
 from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
 from glue.endpoint.sealing import require
-from glue.errors import ClosedError, ConfigurationError
+from glue.errors import ClosedError, ConfigurationError, TopicError
 from glue.model import StackRequest
 from glue.requests import Call, Reply
 from glue.requests.wire import reply_topic, request_topic
@@ -93,6 +93,7 @@ class RequestMethods:
         """Add a responder: first what receives requests, then what tells of it."""
         check_responder(self._core.requests, pattern, handler)
         check_not_reserved(pattern)
+        check_no_address(pattern)
         require(self._core.guard, "respond", (pattern,))
         responder = self._make_responder(pattern, handler)
         requests = self._core.requests
@@ -137,6 +138,7 @@ class RequestMethods:
         if topic.__class__ is not str or topic not in requests.checked:
             check_topic(topic)
             check_not_reserved(topic)
+            check_no_address(topic)
             check_topic(request_topic(NO_ID, topic))  # which is longer
             requests.note_checked(topic)
         require(self._core.guard, "publish", (topic,))
@@ -165,6 +167,19 @@ class RequestMethods:
         """Do what is due for these calls."""
         for publication in self._core.requests.advance(calls):
             self._order_quietly(publication)
+
+
+def is_address(topic: Any) -> bool:
+    """Whether `request` is given the address of a receiver: a ":" is in the first level."""
+    return topic.__class__ is str and ":" in topic and ":" in topic.partition("/")[0]
+
+
+def check_no_address(topic: str) -> None:
+    """Raise TopicError for what `request` takes for the address of a receiver."""
+    if is_address(topic):
+        raise TopicError(
+            f"{topic!r:.80}: a ':' in the first level makes it the address of a receiver, for request, ask and send"
+        )
 
 
 def replies_of(calls: Iterable[Call]) -> Iterator[Reply]:

@@ -26,27 +26,34 @@ Order = Callable[[Acknowledge], None]
 class Acknowledger:
     """Acknowledges what a reader is done with. A reader is one thread at a time."""
 
-    __slots__ = ("_clock", "_first", "_last", "_order", "_sent_at", "_topic")
+    __slots__ = ("_clock", "_delivery", "_due", "_final", "_first", "_last", "_order", "_topic")
 
     def __init__(self, order: Order, clock: Clock) -> None:
         self._order = order
         self._clock = clock
         self._topic = ""
         self._first = self._last = 0
-        self._sent_at = -inf
+        self._due = -inf  # when the next acknowledgement is due
+        self._delivery: Delivery | None = None  # of which some messages are done, and the next ones may wait
+        self._final = 0  # its last message
 
     def done(self, message: Message) -> None:
         """Note that the reader is done with a message."""
         delivery, sequence = message.delivery, message.sequence
+        if delivery is self._delivery and sequence == self._last + 1 != self._final and self._clock() < self._due:
+            self._last = sequence
+            return
         topic = getattr(delivery, "wrapped", delivery.topic)
         if topic != self._topic or sequence != self._last + 1 or not self._first:
             self._topic, self._first = topic, sequence
         self._last = sequence
-        is_last = sequence + 1 == delivery.sequence + len(delivery.payloads)
-        if is_last or delivery.expires < inf or self._clock() - self._sent_at > PERIOD:
+        self._final = delivery.sequence + len(delivery.payloads) - 1
+        self._delivery = delivery if sequence != self._final and delivery.expires == inf else None
+        if self._delivery is None or self._clock() >= self._due:
             self._order(Acknowledge(topic, delivery.publisher_id, self._first, sequence))
             self._first = 0
-            self._sent_at = self._clock()
+            self._due = self._clock() + PERIOD
+            self._delivery = None
 
     def done_with(self, delivery: Delivery) -> None:
         """Note that the reader is done with a whole delivery."""

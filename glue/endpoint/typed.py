@@ -192,10 +192,16 @@ class Types:
         if receiver is not None:
             if len(receiver.waiting) < FETCHING:
                 receiver.waiting.append((topic, peer, told))
-        elif len(self._receivers) < FETCHING:
+        else:
+            if len(self._receivers) >= FETCHING:  # endpoints may announce hashes that nobody has: the oldest goes
+                self._end(self._receivers.pop(next(iter(self._receivers))))
             receiver = self._receivers[told.hash] = SchemaReceiver(told.hash, self)
             receiver.waiting.append((topic, peer, told))
             self._core.outbox.order(Subscribe(receiver, SCHEMA + told.hash))
+
+    def _end(self, receiver: SchemaReceiver) -> None:
+        with suppress(ClosedError):
+            self.order(Unsubscribe(receiver))
 
     def take(self, receiver: SchemaReceiver, delivery: Delivery) -> None:
         """Take a schema, and tell of the mismatches."""
@@ -215,8 +221,7 @@ class Types:
             self._core.statistics["malformed schemas"] += 1
             return
         del self._receivers[receiver.hash]
-        with suppress(ClosedError):
-            self.order(Unsubscribe(receiver))
+        self._end(receiver)
         for topic, peer, told in receiver.waiting:
             here = topic.adapter.schema
             found = differences(here, payload) if told.way == SUBSCRIBE else differences(payload, here)

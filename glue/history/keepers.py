@@ -1,7 +1,9 @@
 """The keepers that a reader may ask for what others published, as long as there are any.
 
 One keeper is asked at a time. Which one, each reader and pattern ranks anew (rendezvous hashing, Thaler and Ravishankar
-1998), so that the readers spread over the keepers. A keeper that is silent for 50 ms is passed over for a while, and
+1998), so that the readers spread over the keepers. If each of several keepers keeps some topics only, all of them are
+asked which streams they have, and first those that are to keep a topic (`placement.py`) for its messages. A keeper
+that is silent for 50 ms is passed over for a while, and
 the next one is asked. What a keeper leaves out shows as a gap in the numbers of a stream, and the others are asked for
 it before it counts as gone.
 """
@@ -14,10 +16,11 @@ from math import inf
 from random import Random
 from zlib import crc32
 
+from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
 from glue.history.source import GONE
-from glue.history.stream import Key, Stream
-from glue.history.wire import LATEST, RANGES, Page, Range, Request
+from glue.history.stream import Key, Stream, end_of
+from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request
 from glue.topics.deliveries import deliveries
 from glue.topics.index import Index
 
@@ -30,6 +33,8 @@ CHECK = 4.0
 """Seconds between two looks at what a keeper has: a stream may reach it late, from another keeper."""
 SETTLE = 1.0
 """Seconds for which what no keeper has may be on its way to one."""
+EVER = 4096
+"""Patterns of lost keepers that are remembered, at some 300 bytes: 1.2 MB."""
 AGAIN = 0.2
 """Seconds until keepers are asked again for what none had."""
 
@@ -42,8 +47,19 @@ class Keeper:
     def __init__(self, life: int) -> None:
         self.life = life
         self.index: Index[str] = Index()
-        self.patterns: set[str] = set()
+        self.patterns: dict[str, tuple[str, int]] = {}  # with the place and the replicas
         self.silent_until = -inf
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it may leave topics to other keepers."""
+        return any(replicas for _, replicas in self.patterns.values())
+
+    def keeps(self, topic: str, place: str) -> int | None:
+        """The replicas that it wants of a topic in a place, 0 for all; None if it does not keep it there."""
+        found = [self.patterns[pattern] for pattern in self.index.match(topic)]
+        replicas = [number for where, number in found if where == place]
+        return None if not replicas else max(replicas) if all(replicas) else 0
 
 
 class Keepers:
@@ -71,6 +87,11 @@ class Keepers:
         self._keepers: dict[str, Keeper] = {}
         self._later: dict[Key, float] = {}  # streams to ask for again
         self._listed = self._turn = 0
+        self._ever: Index[str] = Index()  # of what keepers keep, or kept before they were lost
+        self._ever_patterns: set[str] = set()
+        self._listed_of = ""
+        self._is_listed = False  # whether a keeper of everything has told all of its streams
+        self._to_list: set[str] = set()  # keepers that are to tell their streams before live messages go on
         self._asked: Request | None = None
         self._asked_of = ""
         self._due = inf
@@ -79,11 +100,15 @@ class Keepers:
 
     # ---------------------------------------------------------------------------------------------- peers
 
+    def covered(self, topic: str) -> bool:
+        """Whether a keeper keeps this topic, or one that may come back did."""
+        return bool(self._ever.match(topic))
+
     def covers(self, topic: str) -> bool:
         """Whether a keeper keeps this topic."""
         return any(keeper.index.match(topic) for keeper in self._keepers.values())
 
-    def offered(self, now: float, peer: str, life: int, pattern: str) -> None:
+    def offered(self, now: float, peer: str, life: int, pattern: str, place: str = "memory", replicas: int = 0) -> None:
         """A keeper keeps a pattern that overlaps the reader's."""
         keeper = self._keepers.get(peer)
         if keeper is None or keeper.life != life:
@@ -92,14 +117,19 @@ class Keepers:
             keeper = self._keepers[peer] = Keeper(life)
             self._check_at = now + self._pause(CHECK / 4)
         if pattern not in keeper.patterns:
-            keeper.patterns.add(pattern)
             keeper.index.add(pattern, pattern)
+            if len(self._ever_patterns) < EVER and pattern not in self._ever_patterns:
+                self._ever_patterns.add(pattern)
+                self._ever.add(pattern, pattern)
+        keeper.patterns[pattern] = place, replicas
+        if self.is_listing and keeper.is_partial:
+            self._to_list.add(peer)
 
     def withdrawn(self, peer: str, pattern: str) -> None:
         """A keeper keeps a pattern no more."""
         keeper = self._keepers.get(peer)
         if keeper is not None and pattern in keeper.patterns:
-            keeper.patterns.remove(pattern)
+            del keeper.patterns[pattern]
             keeper.index.remove(pattern, pattern)
             if not keeper.patterns:
                 self._drop(peer)
@@ -114,6 +144,19 @@ class Keepers:
         del self._keepers[peer]
         if self._asked is not None and self._asked_of == peer:
             self._requeue()
+        self._listed_by(peer)
+
+    def _listed_by(self, peer: str) -> None:
+        """A keeper has told its streams, or is not waited for: end the listing if it was the last one."""
+        self._to_list.discard(peer)
+        are_whole = [keeper for keeper in self._keepers.values() if not keeper.is_partial]
+        if not self.is_listing or self._to_list or (are_whole and not self._is_listed):
+            return
+        self.is_listing, reader = False, self._reader
+        for key, stream in reader._streams.items():
+            reader._drain(stream)
+            if not self._covered(key) and stream.missing() is not None:
+                self.behind[key] = None
 
     def _requeue(self) -> None:
         """What was asked is to be asked again, of another keeper perhaps."""
@@ -125,11 +168,29 @@ class Keepers:
         """The keepers, the one to ask first at the beginning."""
         return sorted(self._keepers, key=lambda peer: crc32(f"{peer} {self._mine} {self._pattern}".encode()))
 
-    def _target(self, now: float, tried: set[str]) -> str:
+    def _target(self, now: float, tried: set[str], topic: str | None = None) -> str:
         """The keeper to ask for something that some have tried in vain; "" if all have."""
         left = [peer for peer in self._ranked() if peer not in tried]
+        if topic is not None and any(self._keepers[peer].is_partial for peer in left):
+            first = self._chosen(topic)
+            left.sort(key=lambda peer: peer not in first)
         spoken = [peer for peer in left if self._keepers[peer].silent_until <= now]
         return (spoken or left or [""])[0]
+
+    def _chosen(self, topic: str) -> set[str]:
+        """The keepers that are to keep a topic."""
+        found: set[str] = set()
+        for place in {place for keeper in self._keepers.values() for place, _ in keeper.patterns.values()}:
+            wanted = {peer: keeper.keeps(topic, place) for peer, keeper in self._keepers.items()}
+            found.update(chosen({peer: number for peer, number in wanted.items() if number is not None}, topic))
+        return found
+
+    def _next_to_list(self, now: float) -> str:
+        """The keeper to ask next for its streams."""
+        left = [peer for peer in self._ranked() if peer in self._to_list or not self._keepers[peer].is_partial]
+        left = [peer for peer in left if peer in self._to_list] or left
+        spoken = [peer for peer in left if self._keepers[peer].silent_until <= now]
+        return (spoken or left or [self._target(now, set())])[0]
 
     def _in_turn(self, now: float) -> str:
         """The keeper to compare with now: another one each time, as none may have everything."""
@@ -164,7 +225,9 @@ class Keepers:
             del self._later[key]
             self.behind[key] = None
         if self.is_listing or now >= self._check_at:
-            target = self._target(now, set()) if self.is_listing else self._in_turn(now)
+            target = self._next_to_list(now) if self.is_listing else self._in_turn(now)
+            if target != self._listed_of:
+                self._listed, self._listed_of = 0, target
             start = self._reader.start
             self._asked = Request(self._next_id(), self._pattern, start, self._listed, heads=True, kept=True)
         elif may_ask and self.behind:
@@ -186,7 +249,7 @@ class Keepers:
             if stream is None or missing is None:
                 del self.behind[key]
                 continue
-            one = self._target(now, stream.tried)
+            one = self._target(now, stream.tried, key[2])
             target = target or one
             if one != target:
                 continue
@@ -207,12 +270,12 @@ class Keepers:
         self._asked, self._due, self._silence = None, inf, SILENCE
         keeper.silent_until = -inf
         if request.heads:
-            self._take_heads(now, page)
+            self._take_heads(now, peer, page)
         else:
             self._take_ranges(now, peer, request, page)
         return True
 
-    def _take_heads(self, now: float, page: Page) -> None:
+    def _take_heads(self, now: float, peer: str, page: Page) -> None:
         reader = self._reader
         for topic, last, origin, life, first in page.heads:
             key = origin, life, topic
@@ -234,15 +297,11 @@ class Keepers:
             self._check_at = now
             return
         self._listed, self._check_at = 0, now + self._pause(CHECK)
-        if self.is_listing:
-            self.is_listing = False
-            for key, stream in reader._streams.items():
-                reader._drain(stream)
-                if not self._covered(key) and stream.missing() is not None:
-                    self.behind[key] = None
+        self._is_listed |= not self._keepers[peer].is_partial
+        self._listed_by(peer)
 
     def _take_ranges(self, now: float, peer: str, request: Request, page: Page) -> None:
-        asked = {(origin, life, topic) for topic, _, _, _, origin, life in request.ranges}
+        asked = {(origin, life, topic): first for topic, first, _, _, origin, life in request.ranges}
         groups = iter(page.groups)
         reader = self._reader
         for id, name, life, count in page.origins:
@@ -256,7 +315,11 @@ class Keepers:
                 stream.name = name
                 expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
                 for delivery in deliveries(reader._statistics, group, name, id, life, (self,), expires):
-                    reader._take(key, stream, delivery, True)
+                    if not stream.next and delivery.sequence > asked[key] and reader.start[0] == EARLIEST:
+                        stream.want = max(stream.want, end_of(delivery))  # others may have what was before
+                        reader._hold(stream, delivery)
+                    else:
+                        reader._take(key, stream, delivery, True)
         for place, (topic, _, last, _, id, life) in enumerate(request.ranges):
             key = id, life, topic
             stream = reader._streams.get(key)

@@ -122,7 +122,7 @@ class Reader(Sequencer):
     def _give_up(self, peer: str, life: int) -> None:
         """Hand over what is held of a publisher's life that is over, with the gaps in between."""
         for key, stream in self._of(peer, life):
-            if self.keepers.covers(key[2]):
+            if self.keepers.covered(key[2]):
                 self.keepers.behind[key] = None
             else:
                 self._abandon(key, stream)
@@ -387,7 +387,9 @@ class Reader(Sequencer):
                 self._abandon(key, stream)
         source = self._sources.get(peer)
         for key, stream in self._of(peer, life):
-            if source is None or not source.covers(life, key[2]):
+            if self.keepers.covered(key[2]):
+                self._want(key, stream, source if source is not None and source.covers(life, key[2]) else None)
+            elif source is None or not source.covers(life, key[2]):
                 for delivery in stream.held:
                     self._held -= weight(delivery)
                     stream.next = end_of(delivery)

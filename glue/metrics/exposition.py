@@ -47,7 +47,7 @@ class Measured(Protocol):
 
 
 def exposition(endpoint: Measured, *others: Measured) -> str:
-    """Return the metrics of one or more endpoints, started or not, as one text that ends with a line feed."""
+    """Return the metrics of endpoints, started or not, as a text that ends with a line feed."""
     endpoints = (endpoint, *others)
     lines: list[str] = []
     for name, kind, meaning, samples in FAMILIES:

@@ -1,4 +1,4 @@
-"""One model at one endpoint: its replica and state, and the calls, watches and messages of this endpoint.
+"""A model at an endpoint: the replica and its state, and the calls, watches and messages of this endpoint.
 
 Mergeable keys are a part of their own, `Mergeable`, with topics of their own. Only reads and watches see both parts.
 

@@ -79,10 +79,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The call has no effect, now or later. `unreachable` is true if a majority was missing."""
+    """The call has no effect, now or later.
+
+    `unreachable` is true if a majority was missing, `forbidden` if the rules do not allow it.
+    """
 
     reason: str
     unreachable: bool = False
+    forbidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The model layer: shared state beside topics. Items that concern no model pass through unchanged.
 
-Each open model is a `ModelGroup`. Its messages travel on topics under `$glue/model`: one topic for all replicas, which
-costs one multicast, and one topic for each replica.
+Each open model is a `ModelGroup`. Its messages travel on topics under `$glue/model`: a topic for all replicas, by
+multicast, and a topic for each replica.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from glue.model.requests import PREFIX, Answer, Ask, CloseModel, OpenModel, Stac
 if TYPE_CHECKING:
     from glue.model.group import ModelGroup
     from glue.model.mergeable import Prefixes
+    from glue.model.rights import Rights
 
 MODELS = 64
 """Models at one endpoint; each costs a few heartbeats a second."""
@@ -39,6 +40,7 @@ class Replicated:
         self.groups: dict[str, ModelGroup] = {}
         self.names = Names()
         self.was_used = False
+        self.rights: Rights | None = None  # set where members have identities
         self._up: list[StackEvent] = []  # known answers, for the next `receive`
 
     def fit(self, size: int) -> int:
@@ -97,15 +99,26 @@ class Replicated:
         return down
 
     def _ask(self, now: float, item: Ask, asked: dict[str, ModelGroup]) -> None:
+        from glue.model.questions import Refused  # imported only where a model is used
+
         group = self.groups.get(item.name)
         if group is None:
-            from glue.model.questions import Refused  # imported only where a model is used
-
             self.was_used = True
             self._up.append(Answer(item.token, Refused(f"no model {item.name!r} is open here")))
             return
+        if self.rights is not None and (reason := self._refusal(self.rights, group, item)):
+            self._up.append(Answer(item.token, Refused(reason, forbidden=True)))
+            return
         self._up += group.ask(now, item)
         asked[item.name] = group
+
+    @staticmethod
+    def _refusal(rights: Rights, group: ModelGroup, item: Ask) -> str:
+        """Return why the rules do not let this endpoint ask this; "" if they do."""
+        from glue.model.rights import refusal
+
+        prefixes = None if group.mergeable is None else group.mergeable.store.prefixes
+        return refusal(rights, group.name, prefixes, item.question)
 
     def _open(self, now: float, item: OpenModel) -> list[Request]:
         """Open a model. Raises ModelError if the name is in use here, or too many models are open."""
@@ -155,11 +168,21 @@ class Replicated:
                 up.append(item)
         for name, group in list(self.groups.items()):
             deliveries = for_groups.get(name, ())
+            if deliveries and self.rights is not None:
+                self._leave_out(self.rights, group, deliveries)
             if deliveries or group.deadline <= now:
                 self._turn(now, group, deliveries, down)
         up += self._up
         self._up = []
         return up, down
+
+    def _leave_out(self, rights: Rights, group: ModelGroup, deliveries: Sequence[Delivery]) -> None:
+        """Leave out of the deliveries what their senders may not send."""
+        from glue.model.rights import permitted
+
+        self._counters["refused: message of a model"] += sum(
+            permitted(rights, group, delivery) for delivery in deliveries
+        )
 
     def _meet(self, now: float) -> None:
         for group in self.groups.values():

@@ -1,7 +1,7 @@
 """Notices of the kernel that interfaces have changed.
 
-To look at an interface takes some 25 system calls. On Linux the kernel reports changes of links and addresses on a
-netlink socket (rtnetlink(7)), so that one call shows that there is nothing to look at.
+Reading the state of an interface takes some 25 system calls. On Linux the kernel reports changes of links and addresses
+on a netlink socket (rtnetlink(7)), so a single call shows that nothing has changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Multicast loopback: whether the kernel returns multicasts to the sending machine, for other endpoints there.
 
-Each datagram that is returned wakes its sender, and most senders are alone on their machine. Therefore data for known
+Each returned datagram wakes its sender, and most endpoints are alone on their machine. Therefore data for known
 peers is not returned until a datagram came from another endpoint of this machine. Announcements are always returned:
 the endpoints of the machine answer a newcomer's announcement, and from then on both sides return everything.
 """

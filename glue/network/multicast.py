@@ -227,7 +227,7 @@ class MulticastNetwork:
         return now + MAINTENANCE_INTERVAL
 
     def _is_settled(self) -> bool:
-        """Whether the interface is the wanted one and usable, so that only a change of it can change anything."""
+        """Whether the wanted interface is joined and usable, so that nothing changes until the interface does."""
         interface = self._interface
         if interface is None or self._joined is None or obstacle(interface, self._group.family) is not None:
             return False

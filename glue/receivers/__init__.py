@@ -8,6 +8,7 @@ owner cannot write. Everything here takes the time as an argument and knows no c
 from glue.receivers.activation import Activation
 from glue.receivers.address import Address, choose, parse, partition_of
 from glue.receivers.context import Context, Receiver, Timer
+from glue.receivers.inbox import Inbox
 from glue.receivers.outbox import Entry, Outbox
 from glue.receivers.ownership import Owner, Ownership
 from glue.receivers.state import State
@@ -19,6 +20,7 @@ __all__ = [
     "Context",
     "Entry",
     "FencedError",
+    "Inbox",
     "Outbox",
     "Owner",
     "Ownership",

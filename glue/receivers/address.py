@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
+from zlib import crc32
 
 from glue.errors import ConfigurationError
 
@@ -53,10 +54,9 @@ def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-@lru_cache(65_536)
 def partition_of(id: str, partitions: int) -> int:
     """The partition of a receiver."""
-    return _hash(id) % partitions
+    return crc32(id.encode("utf-8", "surrogatepass")) % partitions
 
 
 def choose(kind: str, partition: int, hosts: Iterable[str]) -> str:

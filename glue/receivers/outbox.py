@@ -11,54 +11,72 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from math import inf
+from typing import NamedTuple
 
-from glue.receivers.address import Address, choose, partition_of
-from glue.receivers.wire import AGAIN, BATCH_MESSAGES, Item, Result
+from glue.receivers.address import choose, partition_of
+from glue.receivers.wire import AGAIN, BATCH_MESSAGES, Report, Result
 
 WAITING = 100_000
-"""Messages that wait or are under way, of some 500 bytes and their payloads: 50 MB. More raise WouldBlockError."""
+"""Messages that wait or are under way, of some 300 bytes and their payloads: 30 MB. More raise WouldBlockError."""
 BATCH_BYTES = 256 << 10
 PAUSE = 0.1
 """Seconds before a route that was refused is tried again, unless its hosts change before."""
 REPEAT, REPEAT_MOST = 2.0, 30.0
 """Seconds without an answer after which what is under way is sent again: at first, then twice as long, and at most."""
+HANDLED = Result(0, 0)
+"""The result of a message that was handled, and has no answer."""
 
 Settle = Callable[[Result | None], None]
 """Called once with the result of a message; None: nobody took it in time."""
 
 
-class Entry:
-    """One message under way."""
+class Entry(NamedTuple):
+    """One message; `until` is when it is given up (monotonic seconds), `within` the seconds that its sender waits."""
 
-    __slots__ = ("address", "batch", "item", "settle", "until")
+    seq: int
+    id: str
+    body: bytes
+    is_json: bool
+    until: float
+    within: float
+    path: tuple[str, ...]
+    settle: Settle | None
 
-    def __init__(self, address: Address, item: Item, until: float, settle: Settle | None) -> None:
-        self.address = address
-        self.item = item
-        self.until = until
-        self.settle = settle
-        self.batch = 0
+
+class Sent(NamedTuple):
+    """A batch under way: its messages by their numbers."""
+
+    number: int
+    route: Route
+    entries: dict[int, Entry]
 
 
 class Route:
     """The messages to one partition."""
 
     __slots__ = (
-        "interval", "is_stopped", "kind", "next", "not_before", "owner", "partition", "queue", "repeat_at", "taking",
-        "under_way",
+        "back", "batches", "interval", "is_stopped", "kind", "next", "not_before", "owner", "partition", "partitions",
+        "queue", "repeat_at", "taking",
     )  # fmt: skip
 
-    def __init__(self, kind: str, partition: int) -> None:
+    def __init__(self, kind: str, partition: int, partitions: int) -> None:
         self.kind = kind
         self.partition = partition
+        self.partitions = partitions
         self.queue: deque[Entry] = deque()
-        self.under_way: dict[int, Entry] = {}
+        self.batches: dict[int, Sent] = {}  # under way, by their numbers
+        self.back: list[Entry] = []  # to be sent again, once nothing is under way
         self.taking = 0  # the number of the batch that is not taken yet
         self.next = 1
         self.owner = ""  # the host that the batches under way went to
         self.is_stopped = False
         self.not_before = -inf
         self.interval, self.repeat_at = REPEAT, inf
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages wait or are under way."""
+        return bool(self.queue or self.batches or self.back)
 
 
 class Outbox:
@@ -67,47 +85,80 @@ class Outbox:
     def __init__(self, statistics: Counter[str]) -> None:
         self.hosts: dict[str, tuple[int, set[str]]] = {}
         self.table: dict[tuple[str, int], str] = {}  # the owners that hosts told of
-        self._routes: dict[tuple[str, int], Route] = {}
-        self._unplaced: deque[Entry] = deque()  # of kinds that no host is known for
-        self._batches: dict[int, Route] = {}
+        self._routes: dict[str, list[Route]] = {}
+        self._unplaced: dict[str, deque[Entry]] = {}  # of kinds that no host is known for
+        self._batches: dict[int, Sent] = {}
         self._dirty: dict[Route, None] = {}
         self._number = 0
         self.count = 0
         self._statistics = statistics
 
-    def put(self, address: Address, body: bytes, is_json: bool, within: float, until: float,
-            path: tuple[str, ...], settle: Settle | None) -> None:  # fmt: skip
-        """Queue a message; `until` is when it is given up (monotonic seconds)."""
-        self.count += 1
-        entry = Entry(address, Item(0, address.id, body, is_json, within, path), until, settle)
-        self._place(entry)
+    def put(
+        self, kind: str, id: str, body: bytes, is_json: bool, until: float, within: float = 0.0,
+        path: tuple[str, ...] = (), settle: Settle | None = None,
+    ) -> bool:  # fmt: skip
+        """Queue a message; returns whether `flush` has something to do.
 
-    def _place(self, entry: Entry) -> None:
-        known = self.hosts.get(entry.address.kind)
-        if known is None:
-            self._unplaced.append(entry)
-            return
-        kind, partition = entry.address.kind, partition_of(entry.address.id, known[0])
-        route = self._routes.get((kind, partition))
-        if route is None:
-            route = self._routes[kind, partition] = Route(kind, partition)
-        entry.item = entry.item._replace(seq=route.next)
+        `until` is when it is given up (monotonic seconds), `within` the seconds that its sender waits, 0 for no answer.
+        """
+        self.count += 1
+        routes = self._routes.get(kind)
+        if routes is None:
+            routes = self._open(kind)
+            if routes is None:
+                waiting = self._unplaced.setdefault(kind, deque())
+                waiting.append(Entry(0, id, body, is_json, until, within, path, settle))
+                return False
+        route = routes[partition_of(id, len(routes))]
+        route.queue.append(Entry(route.next, id, body, is_json, until, within, path, settle))
         route.next += 1
-        route.queue.append(entry)
+        if route.taking or route.is_stopped:
+            return False
         self._dirty[route] = None
+        return True
+
+    def _open(self, kind: str) -> list[Route] | None:
+        known = self.hosts.get(kind)
+        if known is None:
+            return None
+        found = self._routes[kind] = [Route(kind, partition, known[0]) for partition in range(known[0])]
+        return found
+
+    def is_busy(self, kind: str, partition: int) -> bool:
+        """Whether messages to a partition wait or are under way."""
+        if kind in self._unplaced:
+            return True
+        routes = self._routes.get(kind)
+        return routes is not None and routes[partition].is_busy
 
     def hosts_changed(self, kind: str) -> None:
         """The hosts of a kind have changed."""
-        waiting, self._unplaced = self._unplaced, deque()
-        for entry in waiting:
-            self._place(entry)
-        for route in self._routes.values():
-            if route.kind == kind:
-                route.not_before = -inf
+        known, routes = self.hosts.get(kind), self._routes.get(kind)
+        if known is None:
+            return
+        if routes is not None and len(routes) != known[0]:
+            self._number_anew(kind, routes)
+            routes = None
+        for entry in self._unplaced.pop(kind, ()):
+            self.count -= 1
+            self.put(kind, entry.id, entry.body, entry.is_json, entry.until, entry.within, entry.path, entry.settle)
+        for route in routes or ():
+            route.not_before = -inf
+            if route.queue:
                 self._dirty[route] = None
 
-    def flush(self, now: float) -> list[tuple[str, str, int, int, list[Item], int]]:
-        """The batches to send now, as (host, kind, partition, partitions, items, number)."""
+    def _number_anew(self, kind: str, routes: list[Route]) -> None:
+        """The kind has another number of partitions than before: its messages take other routes."""
+        del self._routes[kind]
+        for route in routes:
+            self._dirty.pop(route, None)
+            if route.batches:
+                self._recall(route)
+                self._dirty.pop(route, None)
+            self._unplaced.setdefault(kind, deque()).extend(route.queue)
+
+    def flush(self, now: float) -> list[tuple[str, Sent]]:
+        """The batches to send now, each with its host."""
         out = []
         for route in list(self._dirty):
             if route.not_before > now:
@@ -120,7 +171,7 @@ class Outbox:
                 route.not_before = now + PAUSE
                 self._dirty[route] = None
                 continue
-            out.append(self._batch(now, route, host))
+            out.append((host, self._batch(now, route, host)))
         return out
 
     def _host(self, route: Route) -> str:
@@ -130,20 +181,20 @@ class Outbox:
         told = self.table.get((route.kind, route.partition), "")
         return told if told in known[1] else choose(route.kind, route.partition, known[1])
 
-    def _batch(self, now: float, route: Route, host: str) -> tuple[str, str, int, int, list[Item], int]:
+    def _batch(self, now: float, route: Route, host: str) -> Sent:
         self._number += 1
-        items: list[Item] = []
-        size = 0
-        while route.queue and len(items) < BATCH_MESSAGES and size < BATCH_BYTES:
-            entry = route.queue.popleft()
-            entry.batch = self._number
-            route.under_way[entry.item.seq] = entry
-            items.append(entry.item)
-            size += len(entry.item.body) + len(entry.item.id) + 20
+        entries: dict[int, Entry] = {}
+        queue, size = route.queue, 0
+        while queue and len(entries) < BATCH_MESSAGES and size < BATCH_BYTES:
+            entry = queue.popleft()
+            if entry.within:
+                entry = entry._replace(within=max(0.001, entry.until - now))
+            entries[entry.seq] = entry
+            size += len(entry.body) + len(entry.id) + 20
         route.taking, route.owner = self._number, host
         route.repeat_at = now + route.interval
-        self._batches[self._number] = route
-        return host, route.kind, route.partition, self.hosts[route.kind][0], items, self._number
+        sent = self._batches[self._number] = route.batches[self._number] = Sent(self._number, route, entries)
+        return sent
 
     @property
     def due(self) -> float:
@@ -152,110 +203,150 @@ class Outbox:
 
     # ---------------------------------------------------------------------------------------------- answers
 
-    def taken(self, now: float, number: int, host: str) -> None:
+    def report(self, now: float, host: str, report: Report) -> list[Callable[[], None]]:
+        """Take what became of messages at a host; returns what to call outside of any lock."""
+        calls: list[Callable[[], None]] = []
+        for number in report.taken:
+            self._taken(now, number, host)
+        for number, owner in report.moved:
+            self._moved(now, number, host, owner)
+        for number, seqs in report.done:
+            sent = self._sent(now, number, host)
+            if sent is not None:
+                self._handled(sent, list(sent.entries) if seqs is None else seqs, HANDLED, calls)
+        for number, result in report.results:
+            sent = self._sent(now, number, host)
+            if sent is None:
+                continue
+            if result.status != AGAIN:
+                self._handled(sent, (result.seq,), result, calls)
+                continue
+            entry = sent.entries.pop(result.seq, None)
+            if entry is not None:
+                sent.route.back.append(entry)
+                sent.route.not_before = now + PAUSE
+                self._ended(sent)
+                self._stop(sent.route)
+        return calls
+
+    def _sent(self, now: float, number: int, host: str) -> Sent | None:
+        sent = self._batches.get(number)
+        if sent is None or sent.route.owner != host:
+            self._statistics["answers to unknown batches"] += 1
+            return None
+        sent.route.interval = REPEAT
+        sent.route.repeat_at = now + REPEAT
+        return sent
+
+    def _handled(self, sent: Sent, seqs: object, result: Result, calls: list[Callable[[], None]]) -> None:
+        for seq in seqs:  # type: ignore[attr-defined]
+            entry = sent.entries.pop(seq, None)
+            if entry is not None:
+                self.count -= 1
+                if entry.settle is not None:
+                    calls.append(_call(entry.settle, result))
+        self._ended(sent)
+        if sent.route.is_stopped:
+            self._stop(sent.route)
+
+    def _ended(self, sent: Sent) -> None:
+        """Forget a batch once it was taken, and nothing of it is under way."""
+        if not sent.entries and sent.route.taking != sent.number:
+            self._batches.pop(sent.number, None)
+            sent.route.batches.pop(sent.number, None)
+
+    def _taken(self, now: float, number: int, host: str) -> None:
         """A host has taken a batch: the next one may follow."""
-        route = self._batches.get(number)
-        if route is None or route.owner != host or route.taking != number:
+        sent = self._batches.get(number)
+        if sent is None or sent.route.owner != host or sent.route.taking != number:
             return
+        route = sent.route
         route.taking = 0
         route.repeat_at = now + route.interval
         self.table[route.kind, route.partition] = host
-        if not any(entry.batch == number for entry in route.under_way.values()):
-            del self._batches[number]
-        self._dirty[route] = None
+        self._ended(sent)
+        if route.is_stopped:
+            self._stop(route)
+        elif route.queue:
+            self._dirty[route] = None
 
-    def moved(self, now: float, number: int, host: str, owner: str) -> None:
+    def _moved(self, now: float, number: int, host: str, owner: str) -> None:
         """A host has refused a batch, as it does not own the partition; `owner` is who does, "" if unknown."""
-        route = self._batches.get(number)
-        if route is None or route.owner != host or route.taking != number:
+        sent = self._batches.get(number)
+        if sent is None or sent.route.owner != host or sent.route.taking != number:
             self._statistics["answers to unknown batches"] += 1
             return
+        route = sent.route
         self._statistics["batches to a host that is no owner"] += 1
         self.table.pop((route.kind, route.partition), None)
         if owner and owner != host:
             self.table[route.kind, route.partition] = owner
         else:
             route.not_before = now + PAUSE
-        for entry in [entry for entry in route.under_way.values() if entry.batch == number]:
-            entry.batch = 0
-        del self._batches[number]
         route.taking = 0
+        route.back += sent.entries.values()
+        sent.entries.clear()
+        self._ended(sent)
         self._stop(route)
-
-    def results(self, now: float, number: int, host: str, results: list[Result]) -> list[Callable[[], None]]:
-        """Take what became of messages; returns what to call outside of any lock."""
-        route = self._batches.get(number)
-        if route is None or route.owner != host:
-            self._statistics["answers to unknown batches"] += 1
-            return []
-        calls: list[Callable[[], None]] = []
-        is_again = False
-        route.interval = REPEAT
-        route.repeat_at = now + REPEAT
-        for result in results:
-            entry = route.under_way.get(result.seq)
-            if entry is None or entry.batch != number:
-                continue
-            if result.status == AGAIN:
-                entry.batch, is_again = 0, True
-                continue
-            del route.under_way[result.seq]
-            self.count -= 1
-            if entry.settle is not None:
-                calls.append(_call(entry.settle, result))
-        if route.taking != number and not any(entry.batch == number for entry in route.under_way.values()):
-            del self._batches[number]
-        if is_again:
-            route.not_before = now + PAUSE
-        if is_again or route.is_stopped:
-            self._stop(route)
-        return calls
 
     def _stop(self, route: Route) -> None:
         """Send again what was handed back, once nothing else of the route is under way."""
-        if any(entry.batch for entry in route.under_way.values()):
+        if route.batches:
             route.is_stopped = True
             return
         route.is_stopped = False
-        back = sorted(route.under_way.values(), key=lambda entry: entry.item.seq)
+        route.repeat_at = inf
+        back, route.back = sorted(route.back, key=lambda entry: entry.seq), []
         self._statistics["messages to receivers sent again"] += len(back)
-        route.under_way.clear()
         route.queue.extendleft(reversed(back))
-        self._dirty[route] = None
+        if route.queue:
+            self._dirty[route] = None
 
     def lost(self, host: str) -> None:
         """A host has left: everything under way to it goes to another one."""
         for key in [key for key, owner in self.table.items() if owner == host]:
             del self.table[key]
-        for route in self._routes.values():
-            if route.owner == host and route.under_way:
-                self._recall(route)
+        for routes in self._routes.values():
+            for route in routes:
+                if route.owner == host and route.batches:
+                    self._recall(route)
 
     def _recall(self, route: Route) -> None:
         """Send everything under way again, as its answers may be lost."""
-        for entry in route.under_way.values():
-            self._batches.pop(entry.batch, None)
-            entry.batch = 0
-        self._batches.pop(route.taking, None)
-        route.taking, route.owner, route.repeat_at = 0, "", inf
+        for sent in route.batches.values():
+            route.back += sent.entries.values()
+            self._batches.pop(sent.number, None)
+        route.batches.clear()
+        route.taking, route.owner = 0, ""
         self._stop(route)
 
     def expire(self, now: float) -> list[Callable[[], None]]:
         """Send again what has no answer, and give up what nobody took in time; what is under way may be handled."""
         calls: list[Callable[[], None]] = []
-        for route in self._routes.values():
-            if route.repeat_at <= now and route.under_way:
-                route.interval = min(2 * route.interval, REPEAT_MOST)
-                self._recall(route)
-        for queue in [self._unplaced, *[route.queue for route in self._routes.values()]]:
-            late = [entry for entry in queue if entry.until <= now]
-            for entry in late:
-                queue.remove(entry)
-                self.count -= 1
-                self._statistics["messages to receivers given up"] += 1
-                if entry.settle is not None:
-                    calls.append(_call(entry.settle, None))
+        for kind, waiting in list(self._unplaced.items()):
+            self._unplaced[kind] = self._unexpired(now, waiting, calls)
+            if not self._unplaced[kind]:
+                del self._unplaced[kind]
+        for routes in self._routes.values():
+            for route in routes:
+                if route.repeat_at <= now and route.batches:
+                    route.interval = min(2 * route.interval, REPEAT_MOST)
+                    self._recall(route)
+                if route.queue:
+                    route.queue = self._unexpired(now, route.queue, calls)
         return calls
+
+    def _unexpired(self, now: float, queue: deque[Entry], calls: list[Callable[[], None]]) -> deque[Entry]:
+        left: deque[Entry] = deque()
+        for entry in queue:
+            if entry.until > now:
+                left.append(entry)
+                continue
+            self.count -= 1
+            self._statistics["messages to receivers given up"] += 1
+            if entry.settle is not None:
+                calls.append(_call(entry.settle, None))
+        return left
 
 
 def _call(settle: Settle, result: Result | None) -> Callable[[], None]:

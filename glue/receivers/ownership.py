@@ -55,12 +55,24 @@ class Ownership:
         self._me = host, life
         self._hosts: dict[str, int] = {host: life}  # lives of the present hosts, this one included
         self._asked: set[int] = set()  # partitions whose record is being changed
-        self.is_leaving = False
+        self._wanted: dict[int, str] = {}  # as `wanted` found it, until the hosts change
+        self._is_leaving = False
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this endpoint is to own nothing any more."""
+        return self._is_leaving
+
+    def leave(self) -> None:
+        """Own nothing any more."""
+        self._is_leaving = True
+        self._wanted.clear()
 
     def set_hosts(self, others: dict[str, int]) -> None:
         """Take the other hosts of this kind that are present now, with their lives."""
         host, life = self._me
         self._hosts = {**others, host: life}
+        self._wanted.clear()
 
     def note(self, partition: int, record: Any) -> bool:
         """Take a record that changed; return whether this endpoint lost the partition by that."""
@@ -84,8 +96,11 @@ class Ownership:
 
     def wanted(self, partition: int) -> str:
         """The id of the host that should own a partition; "" for none."""
-        hosts = [host for host in self._hosts if not (self.is_leaving and host == self._me[0])]
-        return choose(self.kind, partition, hosts)
+        found = self._wanted.get(partition)
+        if found is None:
+            hosts = [host for host in self._hosts if not (self._is_leaving and host == self._me[0])]
+            found = self._wanted[partition] = choose(self.kind, partition, hosts)
+        return found
 
     def claims(self) -> list[Change]:
         """The records to change now so that this endpoint owns what it should; each is asked for once."""

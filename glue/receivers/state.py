@@ -37,6 +37,11 @@ class State:
         if self._values.pop(key, None) is not None:
             self.is_changed = True
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no value."""
+        return not self._values
+
     def all(self) -> dict[str, Any]:
         """Return a copy of all values."""
         return dict(self._values)

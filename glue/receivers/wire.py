@@ -1,42 +1,80 @@
-"""Batches of messages to receivers, and what became of them: a JSON object, a line feed, and the payloads.
+r"""Batches of messages to receivers, and what became of them.
 
-A batch: `{"batch":n,"kind":"subnet:kind","partition":p,"partitions":64,"messages":[MESSAGE,…]}`, each message
-`[seq,id,size,flags,within,path]`. `seq` counts a sender's messages to one partition; `within` is how long an answer is
-awaited in milliseconds, 0 for no answer; `path` the addresses that wait for it. Flags: 1, the payload is JSON.
+A batch is a line of JSON, a line with the JSON payloads as an array, and the other payloads:
 
-An answer: `{"of":n,"taken":1}`; `{"of":n,"moved":"host id"}`; or `{"of":n,"results":[[seq,status,size,flags],…]}`. A
-question for counters is `{"status":n}`, and its answer `{"counters":n}` with a JSON payload.
+    {"batch":n,"kind":"subnet:kind","partition":p,"partitions":64,"seqs":[…],"ids":[…]}\n[payload,…]\nbytes…
+
+`seqs` counts a sender's messages to one partition. `"bytes":[[i,size],…]` names the payloads that are bytes; their
+places in the array are null. `"asks":[[i,within,path],…]` names those whose sender waits for an answer, `within` so
+many milliseconds; `path` has the addresses that wait for it.
+
+An answer tells what became of several batches: `"taken":[n,…]`; `"moved":[[n,"host id"],…]`, to be sent there;
+`"done":[[n],[n,[seq,…]],…]`, whole batches or some messages were handled; `"results":[[n,seq,status,size,json],…]`,
+with the results' bytes after the line. A question for counters is `{"status":n}`, and its answer `{"counters":n}` with
+a JSON payload.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from glue.receivers.address import ADDRESS_LIMIT
+
 TOPIC = "$glue/receivers/at/"
-HEAD_LIMIT = 1 << 20
-"""Bytes of the JSON object: 4,096 messages with ids of 200 characters."""
+HEAD_LIMIT = 16 << 20
+"""Bytes of the line before payloads: 4,096 messages with ids of 512 characters take 8 MB."""
 BATCH_MESSAGES = 4096
-JSON = 1
-DONE, ANSWER, FAILED, AGAIN = range(4)
-"""What became of a message: handled; handled, with an answer; its handler raised; not handled, to be sent again."""
+SEQ_LIMIT = 1 << 53
+ANSWER, FAILED, AGAIN = 1, 2, 3
+"""What became of a message that was not just handled: an answer; its handler raised; to be sent again."""
 
 
 class MalformedError(ValueError):
     """A payload is no batch, and no answer."""
 
 
-class Item(NamedTuple):
-    """One message of a batch; `within` in seconds."""
+class Message(Protocol):
+    """A message as its sender has it."""
 
-    seq: int
-    id: str
-    body: bytes
-    is_json: bool
-    within: float
-    path: tuple[str, ...]
+    @property
+    def seq(self) -> int:
+        """Its number."""
+
+    @property
+    def id(self) -> str:
+        """The receiver."""
+
+    @property
+    def body(self) -> bytes:
+        """The payload."""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the payload is JSON."""
+
+    @property
+    def within(self) -> float:
+        """The seconds that its sender waits for an answer, 0 for none."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The addresses that wait for the answer."""
+
+
+class Batch(NamedTuple):
+    """A batch as it arrives. `asks`: by index, the seconds that the sender waits and the addresses that wait."""
+
+    number: int
+    kind: str
+    partition: int
+    partitions: int
+    seqs: list[int]
+    ids: list[str]
+    payloads: list[Any]
+    asks: dict[int, tuple[float, tuple[str, ...]]]
 
 
 class Result(NamedTuple):
@@ -48,25 +86,49 @@ class Result(NamedTuple):
     is_json: bool = False
 
 
+class Report(NamedTuple):
+    """What became of batches: their numbers; `done` with numbers of messages, None for all of the batch."""
+
+    taken: Sequence[int] = ()
+    moved: Sequence[tuple[int, str]] = ()
+    done: Sequence[tuple[int, Sequence[int] | None]] = ()
+    results: Sequence[tuple[int, Result]] = ()
+
+
 def at_topic(endpoint_id: str) -> str:
     """The topic of everything to one endpoint."""
     return TOPIC + endpoint_id
 
 
-def encode_batch(number: int, kind: str, partition: int, partitions: int, items: Sequence[Item]) -> bytes:
+def encode_batch(number: int, kind: str, partition: int, partitions: int, messages: Iterable[Message]) -> bytes:
     """A batch."""
-    messages = [
-        [one.seq, one.id, len(one.body), int(one.is_json), int(one.within * 1000), *([one.path] if one.path else [])]
-        for one in items
-    ]  # fmt: skip
-    head = {"batch": number, "kind": kind, "partition": partition, "partitions": partitions, "messages": messages}
-    return b"".join([orjson.dumps(head), b"\n", *[item.body for item in items]])
+    messages = list(messages)
+    head: dict[str, Any] = {
+        "batch": number, "kind": kind, "partition": partition, "partitions": partitions,
+        "seqs": [one.seq for one in messages], "ids": [one.id for one in messages],
+    }  # fmt: skip
+    asks = [[i, max(1, int(one.within * 1000)), one.path] for i, one in enumerate(messages) if one.within]
+    if asks:
+        head["asks"] = asks
+    others = [(i, one.body) for i, one in enumerate(messages) if not one.is_json]
+    if others:
+        head["bytes"] = [[i, len(body)] for i, body in others]
+    line = b",".join([one.body if one.is_json else b"null" for one in messages])
+    return b"".join([orjson.dumps(head), b"\n[", line, b"]\n", *[body for _, body in others]])
 
 
-def encode_results(number: int, results: Sequence[Result]) -> bytes:
-    """What became of messages of a batch."""
-    head = {"of": number, "results": [[one.seq, one.status, len(one.body), int(one.is_json)] for one in results]}
-    return b"".join([orjson.dumps(head), b"\n", *[one.body for one in results]])
+def encode_report(report: Report) -> bytes:
+    """What became of batches."""
+    head: dict[str, Any] = {}
+    if report.taken:
+        head["taken"] = report.taken
+    if report.moved:
+        head["moved"] = report.moved
+    if report.done:
+        head["done"] = [[number] if seqs is None else [number, seqs] for number, seqs in report.done]
+    if report.results:
+        head["results"] = [[n, one.seq, one.status, len(one.body), int(one.is_json)] for n, one in report.results]
+    return b"".join([orjson.dumps(head), b"\n", *[one.body for _, one in report.results]])
 
 
 def encode(head: dict[str, Any], body: bytes = b"") -> bytes:
@@ -79,54 +141,80 @@ def decode(payload: Any) -> tuple[dict[str, Any], bytes]:
     end = payload.find(b"\n", 0, HEAD_LIMIT) if payload.__class__ is bytes else -1
     if end < 0:
         raise MalformedError("no line feed")
-    try:
-        head = orjson.loads(payload[:end])
-    except orjson.JSONDecodeError:
-        raise MalformedError("not JSON") from None
+    head = loads(payload[:end])
     if not isinstance(head, dict):
         raise MalformedError("no object")
     return head, payload[end + 1 :]
 
 
-def decode_items(head: dict[str, Any], body: bytes) -> list[Item]:
-    """The messages of a batch. Raises MalformedError."""
-    items, start = [], 0
+def loads(document: bytes) -> Any:
+    """A JSON value. Raises MalformedError."""
     try:
-        for seq, id, size, flags, within, *path in _rows(head["messages"]):
-            if not (size >= 0 and seq > 0 and 0 <= within < 10**9) or not isinstance(id, str):
-                raise MalformedError("message")
-            waits = tuple(map(str, path[0])) if path else ()
-            items.append(Item(int(seq), id, body[start : start + size], flags == JSON, within / 1000, waits))
-            start += size
-    except (KeyError, TypeError, ValueError) as error:
-        raise MalformedError("messages") from error
+        return orjson.loads(document)
+    except orjson.JSONDecodeError:
+        raise MalformedError("not JSON") from None
+
+
+def decode_batch(head: dict[str, Any], body: bytes) -> Batch:
+    """The messages of a batch. Raises MalformedError."""
+    line, feed, rest = body.partition(b"\n")
+    seqs, ids, payloads = _list(head.get("seqs"), int), _list(head.get("ids"), str), loads(line)
+    if not feed or not isinstance(payloads, list) or not 0 < len(seqs) == len(ids) == len(payloads):
+        raise MalformedError("messages")
+    if not (min(seqs) > 0 and max(seqs) < SEQ_LIMIT and len(max(ids, key=len)) <= ADDRESS_LIMIT and min(ids)):
+        raise MalformedError("message")
+    start = 0
+    for i, size in _rows(head.get("bytes", []), 2):
+        index, size = _below(i, len(ids)), _below(size, len(rest) + 1)
+        payloads[index] = rest[start : start + size]
+        start += size
+    if start != len(rest):
+        raise MalformedError("sizes")
+    asks = {}
+    for i, within, path in _rows(head.get("asks", []), 3):
+        asks[_below(i, len(ids))] = _below(within, 10**9) / 1000, tuple(_list(path, str))
+    numbers = [integer(head.get(name)) for name in ("batch", "partition", "partitions")]
+    return Batch(numbers[0], str(head.get("kind")), numbers[1], numbers[2], seqs, ids, payloads, asks)
+
+
+def decode_report(head: dict[str, Any], body: bytes) -> Report:
+    """What became of batches. Raises MalformedError."""
+    moved = [(integer(number), str(host)) for number, host in _rows(head.get("moved", []), 2)]
+    done: list[tuple[int, Sequence[int] | None]] = []
+    for row in _rows(head.get("done", [])):
+        if len(row) not in (1, 2):
+            raise MalformedError("done")
+        done.append((integer(row[0]), _list(row[1], int) if len(row) == 2 else None))
+    results, start = [], 0
+    for number, seq, status, size, is_json in _rows(head.get("results", []), 5):
+        size = _below(size, len(body) + 1)
+        if not ANSWER <= integer(status) <= AGAIN:
+            raise MalformedError("status")
+        results.append((integer(number), Result(integer(seq), status, body[start : start + size], is_json == 1)))
+        start += size
     if start != len(body):
         raise MalformedError("sizes")
-    return items
+    return Report([integer(number) for number in _list(head.get("taken", []), int)], moved, done, results)
 
 
-def decode_results(head: dict[str, Any], body: bytes) -> list[Result]:
-    """The results of an answer. Raises MalformedError."""
-    results, start = [], 0
-    try:
-        for seq, status, size, flags in _rows(head["results"]):
-            if not (size >= 0 and 0 <= status <= AGAIN):
-                raise MalformedError("result")
-            results.append(Result(int(seq), int(status), body[start : start + size], flags == JSON))
-            start += size
-    except (KeyError, TypeError, ValueError) as error:
-        raise MalformedError("results") from error
-    return results
+def _list(values: Any, kind: type) -> list[Any]:
+    if values.__class__ is not list or len(values) > BATCH_MESSAGES or not {*map(type, values)} <= {kind}:
+        raise MalformedError("list")
+    return list(values)
 
 
-def _rows(rows: Any) -> list[Any]:
-    if not isinstance(rows, list) or len(rows) > BATCH_MESSAGES:
+def _rows(rows: Any, width: int = 0) -> list[list[Any]]:
+    if any(width and len(row) != width for row in _list(rows, list)):
         raise MalformedError("rows")
-    return rows
+    return list(rows)
+
+
+def _below(value: Any, limit: int) -> int:
+    if value.__class__ is not int or not 0 <= value < limit:
+        raise MalformedError("integer")
+    return int(value)
 
 
 def integer(value: Any) -> int:
     """A count. Raises MalformedError."""
-    if value.__class__ is not int or not 0 <= value < 1 << 53:
-        raise MalformedError("integer")
-    return int(value)
+    return _below(value, SEQ_LIMIT)

@@ -1,9 +1,9 @@
 """Requests and replies as state machines: no clock, no socket, no thread.
 
-They travel as messages on topics of their own. An endpoint that answers a pattern announces an interest in
-`$glue/responder/<pattern>`, on which nothing is published, so that discovery tells every caller who answers. It
-receives requests on `$glue/request/<its id>/<topic>`, a caller receives replies on
-`$glue/reply/<its id>/<its incarnation>`: each of these has one receiver, so it travels by unicast.
+Requests and replies travel as messages on topics of their own. An endpoint that answers a pattern announces an interest
+in `$glue/responder/<pattern>`, so that discovery tells every caller about the responder; nothing is published there. A
+responder receives requests on `$glue/request/<its id>/<topic>`. A caller receives replies on
+`$glue/reply/<its id>/<its incarnation>`. Both kinds of topics have one receiver and travel by unicast.
 """
 
 from glue.requests.directory import Directory

@@ -1,7 +1,7 @@
 """The patterns that responders answer, by endpoint, as discovery tells.
 
-Each entry is an interest that a peer announced, or a responder of this endpoint. Their number is bounded, since anybody
-may announce anything.
+Each entry is an interest that a peer announced, or a responder of this endpoint. The number of entries is bounded,
+because peers may announce any number of patterns.
 """
 
 from __future__ import annotations

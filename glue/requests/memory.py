@@ -1,9 +1,9 @@
-"""The memory of a responder for requests that may come again, so that it acts on each of them once.
+"""The memory of a responder for repeated requests, so that each request is handled once.
 
 A caller repeats a request, under the same id, if its answer may have been lost. Then the answer is sent again, or
-nothing is done while the handler is still at work. An id is kept until its caller has given up, and never dropped
-before: while there is no room, new requests of this kind are refused instead. Answers have less room; of one that was
-dropped the caller is told so, and nothing is done a second time.
+nothing is done while the handler is still at work. The memory keeps an id until the caller has given up, and refuses
+new repeatable requests while it is full. Answers have less room: if an answer was dropped, the repeated request is
+refused with FORGOTTEN and not handled again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from glue.requests.wire import FORGOTTEN, FULL, refusal_tail
 IDS = 32_768
 """Requests remembered at once, of some 300 bytes: 10 MB."""
 CALLER_IDS = 4096
-"""Those of one life of a caller, so that one cannot take the room of all."""
+"""Requests remembered for one life of a caller, so that a single caller cannot fill the memory."""
 BYTES = 8 << 20
 """Bytes of answers remembered at once."""
 MARGIN = 10.0
-"""Seconds that an id is kept after its deadline. A repeated request is judged by its own age, and what a network held
-for longer than that has expired."""
+"""Seconds that an id is kept after its deadline, for a repeated request that the network delays; a request delayed for
+longer has expired by its own age."""
 
 Key = tuple[str, int, int]
 """Of a request: the caller's id and incarnation, and the request's id."""
@@ -49,8 +49,8 @@ class Memory:
     def begin(self, now: float, key: Key, expires: float) -> bytes | None:
         """Begin to handle a request, unless it came before.
 
-        Returns None if it is new. Else it is not to be handled: what is returned is the end of the reply to send, or
-        AT_WORK if there is none to send yet.
+        Returns None for a new request. Otherwise the request must not be handled. Then the end of the reply to send is
+        returned, or AT_WORK while there is no reply yet.
         """
         self._expire(now)
         if key in self._tails:

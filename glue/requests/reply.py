@@ -9,9 +9,9 @@ from glue.errors import GlueError
 
 
 class Reply:
-    """The answer of one responder, or why there is none.
+    """The answer of one responder, or the error in its place.
 
-    `responder` is its name and `responder_id` its endpoint id. `error` is None if it answered.
+    `responder` is the name and `responder_id` the id of the responder's endpoint. `error` is None for an answer.
     """
 
     __slots__ = ("_payload", "error", "responder", "responder_id")

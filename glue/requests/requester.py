@@ -1,8 +1,9 @@
-"""The calls of one endpoint: the responders asked, the replies, and the end of calls whose responder is lost.
+"""The calls of one endpoint: the responders asked, the replies, and the end of calls to a lost responder.
 
-A call is one or more requests that go to one responder together. It ends when each of them has a reply, or an error in
-its place: the responder left, or the time is over. A call with `retry` outlives its responder. It asks another one, or
-waits for one to appear, and it repeats what nobody answers, since an answer may be lost with a connection.
+A call is one or more requests to one responder. The call ends when each request has a reply, or an
+error because the responder left or the time is over. A call with `retry` outlives its responder: it asks another
+responder, or waits until a responder appears. It also repeats unanswered requests, because a connection may lose an
+answer.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ from glue.requests.wire import (
 )
 
 REPEAT = 1.0
-"""Seconds after which a call with `retry` is repeated at first, then after twice as long, and so on. A responder that
-is at work does nothing then; it costs a message."""
+"""Seconds until a call with `retry` is repeated; each further interval is twice as long. A repetition costs one
+message: a responder that is still at work ignores it."""
 
 LATE = 1024
-"""Ids of ended calls that are remembered, so that a late reply is not taken for a forged one."""
+"""Remembered ids of ended calls, which tell a late reply from a forged one."""
 
 SWEEP = 10.0
-"""Seconds between two looks for calls for which nobody waits, and seconds after their end until they are dropped."""
+"""Seconds between two searches for abandoned calls, and seconds from the end of such a call until it is dropped."""
 
 PATH_BYTES = HEAD_LIMIT // 2
 """Bytes of a path at most."""
@@ -82,9 +83,9 @@ class Sending:
 
 
 class Call:
-    """Requests to one responder, their ids counting up from `first`; `replies` in the order of the requests.
+    """Requests to one responder, with ids that count up from `first`; `replies` has the order of the requests.
 
-    `expires` is when the caller gives up and `repeat_at` when it asks again (monotonic seconds).
+    The caller gives up at `expires` and asks again at `repeat_at` (monotonic seconds).
     """
 
     __slots__ = (
@@ -102,7 +103,7 @@ class Call:
         waiter: Waiter,
         responder: str = "",
     ) -> None:
-        """`path`: the handlers that wait for it, outermost first. `responder`: the only one to ask; "": any."""
+        """`path`: the handlers that wait for this call, outermost first. `responder`: the id to ask; "": any."""
         self.topic = topic
         self.is_tied = bool(responder)
         self.tails = tails
@@ -116,7 +117,7 @@ class Call:
         self.responder = responder  # its id; "" while a retried call waits for one
         self.asked: tuple[str, ...] = ()  # each responder so far
         self.but = tuple(hop[0] for hop in path if matches(hop[2], topic))  # responders not to be asked
-        self.gone: frozenset[int] = frozenset()  # ids of requests that were refused, as nobody answers them there
+        self.gone: frozenset[int] = frozenset()  # ids of requests refused with GONE
         self.repeat_at, self._interval = inf, REPEAT
 
     @property
@@ -139,7 +140,7 @@ class Call:
 
 
 class Requester:
-    """The calls of one life of an endpoint. The caller of its methods sees to it that they do not run at once."""
+    """The calls of one life of an endpoint. The owner must not run two methods at the same time."""
 
     def __init__(self, directory: Directory, name_of: Callable[[str], str], statistics: Counter[str]) -> None:
         """`name_of` gives the name of the endpoint with an id."""
@@ -186,7 +187,7 @@ class Requester:
         return Sending(topic, encode_requests(call.first, call.expires - now, call.extra, call.tails))
 
     def _repeat(self, now: float, call: Call) -> list[Sending]:
-        """Ask again for what is missing, the same responder or another one."""
+        """Send the unanswered requests again, to the same responder or another one."""
         topic = request_topic(call.responder, call.topic)
         self._statistics["requests repeated"] += call.missing
         call.ask(now)
@@ -201,9 +202,9 @@ class Requester:
     # ---------------------------------------------------------------------------------------------- replies
 
     def take(self, now: float, peer: str, name: str, payloads: Sequence[bytes]) -> list[Sending]:
-        """Take replies from a peer; whatever is no reply to a request of this endpoint is counted and dropped.
+        """Take replies from a peer; count and drop payloads that reply to no request of this endpoint.
 
-        Returns what to publish: a responder that answers no more has done nothing, so another one is asked.
+        Returns requests to publish: if a responder refuses because it answers no more, another responder is asked.
         """
         sendings: list[Sending] = []
         taken = self._take_row(peer, name, payloads)
@@ -212,9 +213,9 @@ class Requester:
         return sendings
 
     def _take_row(self, peer: str, name: str, payloads: Sequence[bytes]) -> int:
-        """Take the first payloads, as far as they are answers to one call in the order of its requests.
+        """Take the leading payloads that answer one call in the order of the requests; return the number taken.
 
-        Returns how many were taken. Anything out of the ordinary ends the row.
+        A refusal, an error or any other payload ends the row.
         """
         id = first = first_id(payloads[0])
         call = self._calls.get(id)
@@ -317,7 +318,7 @@ class Requester:
         return []
 
     def appeared(self, now: float, peer: str) -> list[Sending]:
-        """A peer answers new topics: ask it what waits for that."""
+        """A peer answers new topics: ask it the waiting calls again."""
         sendings: list[Sending] = []
         for call in list(self._waiting):
             call.but = tuple(other for other in call.but if other != peer)
@@ -339,12 +340,12 @@ class Requester:
         return []
 
     def drop(self, call: Call, error: GlueError) -> None:
-        """End a call for which nobody waits any more."""
+        """End a call that its caller no longer waits for."""
         if not call.is_over:
             self._fail(call, error)
 
     def _sweep(self, now: float) -> None:
-        """End the calls that expired long ago: nobody waits for them, as of an iterator that was never read."""
+        """End abandoned calls, which expired more than SWEEP ago, such as the call of an iterator never read."""
         self._sweep_at = now + SWEEP
         for call in dict.fromkeys(self._calls.values()):
             if call.expires + SWEEP < now:
@@ -356,7 +357,7 @@ class Requester:
             self._fail(call, error)
 
     def _fail(self, call: Call, error: GlueError) -> None:
-        """End a call: what it misses fails with this error."""
+        """End a call; its unanswered requests fail with this error."""
         name = self._name_of(call.responder) if call.responder else ""
         self._waiting.pop(call, None)
         self._routes.answered(call.responder, call.missing)

@@ -1,6 +1,6 @@
 """Which responder is asked: the one with the fewest requests of this endpoint under way, in turns.
 
-A responder whose handler waits for this very request is not asked, since it would wait for itself.
+A responder is not asked if its handler waits for this request, because then the handler would wait for itself.
 """
 
 from __future__ import annotations

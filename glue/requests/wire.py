@@ -1,4 +1,4 @@
-"""How requests and replies look as payloads: a JSON object, a line feed, and then the caller's or responder's payload.
+"""The payloads of requests and replies: a JSON object, a line feed, and then the caller's or responder's payload.
 
 A request: `{"id":7,"within":2000}`. `id` counts the requests of one life of the caller; `within` is how long the caller
 will wait, in milliseconds, when it sends the request. Optional: `json` 1, the payload is a JSON document; `retry` 1,
@@ -33,7 +33,7 @@ NAME_LIMIT, MESSAGE_LIMIT = 200, 2000
 GONE, FORGOTTEN, FULL = "gone", "forgotten", "full"
 """Why a responder refuses: it answers no more; it has answered, but kept no copy; it remembers too many requests."""
 CYCLE: Final = "RequestCycleError"
-"""The error of a handler whose own request would have come back to a handler that waits for it. It is passed on."""
+"""The error of a handler if its own request would reach a handler that waits for it; its caller gets the same error."""
 
 _REQUEST = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14}),"within":([1-9][0-9]{0,8})(,"json":1)?\}\n')
 match_plain = _REQUEST.match
@@ -64,7 +64,7 @@ def reply_topic(endpoint_id: str, incarnation: int) -> str:
 
 
 def tail_of(body: bytes, json: bool) -> bytes:
-    """The end of a request or a reply, which is the same each time it is sent: the payload, and whether it is JSON."""
+    """The end of a request or a reply, equal each time it is sent: whether the payload is JSON, and the payload."""
     return (b',"json":1}\n' if json else b"}\n") + body
 
 
@@ -82,7 +82,7 @@ class RequestHead:
 
 
 def encode_requests(first: int, within: float, extra: bytes, tails: Sequence[bytes]) -> list[bytes]:
-    """Requests whose ids count up from `first`; `extra` is from `extra_of`."""
+    """Requests with ids that count up from `first`; `extra` is from `extra_of`."""
     ms = min(max(1, int(within * 1000)), WITHIN_LIMIT - 1)
     return [b'{"id":%d,"within":%d%b%b' % (id, ms, extra, tail) for id, tail in enumerate(tails, first)]
 
@@ -158,7 +158,7 @@ _ID = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14})[,}]')
 
 
 def first_id(payload: bytes) -> int:
-    """The id that a reply begins with; -1 if it does not, which may still be a reply."""
+    """The id at the start of a reply; -1 for any other payload, which may still be a reply."""
     found = _ID.match(payload) if payload.__class__ is bytes else None
     return -1 if found is None else int(found[1])
 

@@ -103,8 +103,14 @@ def adapter_of(kind: type[T]) -> Adapter[T]:
 
 
 def _dumped(value: Any) -> Document:
-    document = orjson.dumps(value)
-    return Document(document)
+    return Document(orjson.dumps(value, default=_listed))
+
+
+def _listed(value: Any) -> Any:
+    """A set as a list, since JSON has none."""
+    if isinstance(value, (set, frozenset)):
+        return [*value]
+    raise TypeError(f"a {type(value).__name__} cannot travel as JSON")
 
 
 def _of_msgspec(kind: Any) -> Adapter[Any]:

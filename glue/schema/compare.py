@@ -10,7 +10,9 @@ from typing import Any, Final
 
 DEPTH: Final = 32
 STEPS: Final = 10_000
-"""Comparisons of two parts."""
+"""Comparisons of two parts; a reference that is followed counts as one, and so does each value of an enumeration."""
+PARTS: Final = 8
+"""Names in a reference, such as the two of `#/$defs/Place`."""
 DIFFERENCES: Final = 20
 """Differences that are told."""
 
@@ -33,7 +35,7 @@ class _Comparison:
         self._steps += 1
         if depth > DEPTH or self._steps > STEPS:
             return []
-        writer, reader = _resolved(writer, self._writer), _resolved(reader, self._reader)
+        writer, reader = self._resolved(writer, self._writer), self._resolved(reader, self._reader)
         if not isinstance(writer, dict) or not isinstance(reader, dict) or not reader or not writer:
             return []
         for one in _alternatives(writer):
@@ -54,7 +56,9 @@ class _Comparison:
         if isinstance(known, list):
             written = writer.get("enum")
             if isinstance(written, list):
-                more = [one for one in written if one not in known]
+                self._steps += len(written) + len(known)
+                read = {_plain(one) for one in known}
+                more = [one for one in written if _plain(one) not in read]
                 return [f"{_at(path)} may be {more[0]!r:.40} there, which is unknown here"] if more else []
         one, other = writer.get("type"), reader.get("type")
         if one is None or other is None:
@@ -83,22 +87,30 @@ class _Comparison:
                 break
         return found
 
-
-def _resolved(schema: Any, root: Any) -> Any:
-    """A schema without a reference at its top; references within the document only."""
-    for _ in range(DEPTH):
-        reference = schema.get("$ref") if isinstance(schema, dict) else None
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return schema
-        schema = root
-        for part in reference[2:].split("/"):
-            schema = schema.get(part) if isinstance(schema, dict) else None
-    return {}
+    def _resolved(self, schema: Any, root: Any) -> Any:
+        """A schema without a reference at its top; references within the document only."""
+        for _ in range(DEPTH):
+            reference = schema.get("$ref") if isinstance(schema, dict) else None
+            if not isinstance(reference, str) or not reference.startswith("#/"):
+                return schema
+            self._steps += 1
+            parts = reference[2:].split("/", PARTS)
+            if len(parts) > PARTS:
+                return {}
+            schema = root
+            for part in parts:
+                schema = schema.get(part) if isinstance(schema, dict) else None
+        return {}
 
 
 def _alternatives(schema: dict[str, Any]) -> list[Any]:
     found = schema.get("anyOf", schema.get("oneOf"))
     return found if isinstance(found, list) and found else [schema]
+
+
+def _plain(value: Any) -> Any:
+    """What two values of an enumeration have in common if they are equal; lists and objects count as equal."""
+    return (value.__class__, value) if isinstance(value, (str, int, float)) else value.__class__
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -114,5 +126,5 @@ def _at(path: str) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    kinds = [str(one.get("format", one.get("type", "another")))[:40] for one in _alternatives(schema) if one]
-    return " or ".join(kinds[:4])
+    kinds = [one.get("format", one.get("type")) for one in _alternatives(schema)[:4] if isinstance(one, dict)]
+    return " or ".join(one[:40] if isinstance(one, str) else "another" for one in kinds)

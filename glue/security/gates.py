@@ -6,15 +6,28 @@ messages from the application that their publishers may not send. Both count wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable
+from itertools import chain
 from math import inf
 from typing import Any
 
-from glue.contract import CONSUMED, Delivery, Options, PeerInterest, PeerRemoved, Publication, Subscribe
+from glue.contract import (
+    CONSUMED,
+    Delivery,
+    Inbound,
+    Options,
+    Outbound,
+    PeerAdded,
+    PeerInterest,
+    PeerRemoved,
+    Publication,
+    Subscribe,
+    Unsubscribe,
+)
 from glue.contract.counters import Counters
-from glue.contract.sealed import Tell
-from glue.security.guard import TOPIC, Guard
-from glue.security.identity import Certificate
+from glue.security.guard import DURABLE, REFUSED, TOPIC, Guard
+from glue.security.layer import Sealing
+from glue.security.protection import Protection
 
 
 class Gate:
@@ -63,6 +76,7 @@ class InterestGate(Gate):
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(guard)
+        self.protection: Any = None  # a `Protection`, set before use
         self._wanted: dict[str, dict[str, bool]] = {}  # by peer: each interest, and whether it passed
         self._changes = guard.changes
 
@@ -71,21 +85,51 @@ class InterestGate(Gate):
         """At once when the rules have changed."""
         return inf if self._changes == self._guard.changes else -inf
 
+    def send(self, now: float, items: list[Any]) -> list[Any]:
+        """Pass all down; bundles of signed and private topics protected."""
+        if self._guard.rules.has_marks:
+            for item in items:
+                if item.__class__ is Outbound:
+                    self.protection.protect(now, item)
+        return items
+
+    def send_one(self, now: float, item: Any) -> Any:
+        """The item, protected if its topic asks for it."""
+        return self.send(now, [item])[0]
+
     def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
         """Pass up what the rules allow; when they have changed, also what is allowed or refused since."""
-        up, down = super().receive(now, items)
+        if self._changes != self._guard.changes:
+            self.protection.forget()
+        up: list[Any] = []
+        for item in items:
+            if item.__class__ is Inbound:
+                up += self.protection.opened(item)
+            elif (kept := self._passed(item)) is not None:
+                up.append(kept)
         if self._changes != self._guard.changes:
             self._changes = self._guard.changes
             up += self._judged_again()
-        return up, down
+        return up, []
 
     def receive_one(self, now: float, item: Any) -> Any:
-        """The item; None if it is news or if the rules have changed."""
-        return None if self._changes != self._guard.changes else super().receive_one(now, item)
+        """The item; None if it is news, if the rules have changed, or if some of several bundles are protected."""
+        if self._changes != self._guard.changes:
+            return None
+        if item.__class__ is not Inbound:
+            return super().receive_one(now, item)
+        if not self._guard.rules.has_marks and not self.protection.is_protected(item):
+            return item
+        if len(item.bodies) > 1:
+            return None
+        found = self.protection.opened(item)
+        return found[0] if found else CONSUMED
 
     def _passed(self, item: Any) -> Any | None:
         if item.__class__ is PeerInterest:
             return self._filtered(item)
+        if item.__class__ is PeerAdded or item.__class__ is PeerRemoved:
+            self.protection.forget(item.peer)
         if item.__class__ is PeerRemoved:
             self._wanted.pop(item.peer, None)
         return item
@@ -120,28 +164,58 @@ class DeliveryGate(Gate):
     def __init__(self, guard: Guard, own_id: str) -> None:
         super().__init__(guard)
         self._own_id = own_id
-        self.deadline = -inf  # until it has subscribed
+        self._refused = REFUSED + own_id
+        self._has_subscribed = False
+        self._patterns: dict[Hashable, tuple[str, ...]] = {}  # of this endpoint's subscriptions, by token
+
+    @property
+    def deadline(self) -> float:  # type: ignore[override]
+        """At once until it has subscribed, and if a refusal is to be told."""
+        return -inf if not self._has_subscribed or self._guard.refusals else inf
 
     @property
     def guard(self) -> Guard:
         """The guard, for what the application itself may do."""
         return self._guard
 
+    def send(self, now: float, items: list[Any]) -> list[Any]:
+        """Pass everything down; subscriptions are noted."""
+        for item in items:
+            self._note(item)
+        return items
+
+    def send_one(self, now: float, item: Any) -> Any:
+        """The item, unchanged; subscriptions are noted."""
+        self._note(item)
+        return item
+
+    def _note(self, item: Any) -> None:
+        if item.__class__ is Subscribe:
+            self._patterns[item.token] = item.patterns
+        elif item.__class__ is Unsubscribe:
+            self._patterns.pop(item.token, None)
+
     def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Pass up what the rules allow; a policy goes down."""
+        """Pass up what the rules allow; a policy, and refusals to be told, go down."""
         down: list[Any] = []
-        if self.deadline < inf:
-            self.deadline = inf
-            down = [Subscribe(self, TOPIC, (), False), *self._published()]
+        if not self._has_subscribed:
+            self._has_subscribed = True
+            down = [Subscribe(self, TOPIC, (), False), Subscribe((self, REFUSED), self._refused, (), False)]
+            down += self._published()
         before = self._guard.changes
         up, _ = super().receive(now, items)
         if self._guard.changes != before:
             down += self._published()
+            self._guard.recheck(dict.fromkeys(chain.from_iterable(self._patterns.values())))
+        refusals, self._guard.refusals = self._guard.refusals, []
+        down += [Publication(REFUSED + peer, [refusal.encode()], 0.0) for peer, refusal in refusals]
         return up, down
 
     def receive_one(self, now: float, item: Any) -> Any:
-        """The item, if the rules allow it; None for a policy."""
-        return None if item.__class__ is Delivery and item.topic == TOPIC else super().receive_one(now, item)
+        """The item, if the rules allow it; None for a policy and for a refusal."""
+        if self._guard.refusals or (item.__class__ is Delivery and item.topic in (TOPIC, self._refused)):
+            return None
+        return super().receive_one(now, item)
 
     def _published(self) -> list[Publication]:
         policy = self._guard.policy
@@ -155,24 +229,37 @@ class DeliveryGate(Gate):
                 if payload.__class__ is bytes and not self._guard.take(payload):
                     self.statistics["policy not taken"] += 1
             return None
+        if item.__class__ is Delivery and item.topic == self._refused:
+            self.statistics["refusals of others"] += len(item.payloads)
+            for payload in item.payloads:
+                if payload.__class__ is bytes:
+                    self._guard.hear(item.publisher, payload)
+            return None
         if item.__class__ is Delivery:
             sender = getattr(item, "via", item.publisher_id)  # of a will: not its owner
             if sender != self._own_id and not self._guard.lets_say(sender, item.topic):
                 self.statistics["refused: message"] += len(item.payloads)
                 return None
+            if item.topic.startswith(DURABLE) and sender != self._own_id:
+                allowed = [one for one in item.payloads if self._guard.lets_acknowledge(sender, one)]
+                self.statistics["refused: message"] += len(item.payloads) - len(allowed)
+                item.payloads = allowed
+                return item if allowed else None
         return item
 
 
-def guarded(
-    secrets: Any, members: Callable[[str], Certificate | None], tell: Tell, own_id: str
-) -> tuple[InterestGate, DeliveryGate]:
-    """Return the gates of an endpoint with these `glue.stack.Secrets`; `members` returns certificates by id."""
+def guarded(who: Any, security: Sealing) -> tuple[InterestGate, DeliveryGate]:
+    """Return the gates of an endpoint with an identity; `who` is its `glue.stack.Identity`."""
+    secrets, own_id = who.secrets, who.endpoint_id
     guard = Guard(
         secrets.identity.certificate,
         secrets.key.authority,
         secrets.policy,
-        members,
-        tell,
+        security.members.get,
+        who.tell or (lambda cause, address: None),
         secrets.on_policy or (lambda policy: None),
     )
-    return InterestGate(guard), DeliveryGate(guard, own_id)
+    lower = InterestGate(guard)
+    assert security.wrapper is not None
+    lower.protection = Protection(guard, security.wrapper, own_id, who.incarnation, secrets.entropy, lower.statistics)
+    return lower, DeliveryGate(guard, own_id)

@@ -43,6 +43,7 @@ class Greeter:
         self._statistics = statistics
         self._network_id = network_id
         self.members: dict[str, Certificate] = {}  # by endpoint id
+        self.met: dict[str, Life] = {}  # likewise
 
     def take(
         self, now: float, life: Life, address: Address | None, plain: bytes, up: list[Train], down: list[Train]
@@ -95,10 +96,12 @@ class Greeter:
         if proved is None:
             return False
         life.certificate, life.public = proved
-        id = blake2s(life.certificate.name.encode(), digest_size=8).hexdigest()
+        id = life.endpoint_id = blake2s(life.certificate.name.encode(), digest_size=8).hexdigest()
         if len(self.members) >= MEMBERS:
             self.members.clear()  # they are met again, one by one
+            self.met.clear()
         self.members[id] = life.certificate
+        self.met[id] = life
         life.beginning = b'{"glue":[1,%d,"%s",' % (self._network_id, id.encode())
         return True
 

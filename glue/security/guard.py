@@ -7,8 +7,9 @@ and any other member everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -16,7 +17,7 @@ import orjson
 from glue.contract.sealed import FORBIDDEN, Tell
 from glue.errors import ForbiddenError
 from glue.security.identity import Certificate
-from glue.security.rules import Decision, Rule, Rules, Subject, read_rules
+from glue.security.rules import Decision, Mark, Rule, Rules, Subject, read_policy
 from glue.security.signing import is_signed, sign
 
 POLICY_SIZE: Final = 1 << 20
@@ -24,6 +25,21 @@ POLICY_SIZE: Final = 1 << 20
 
 TOPIC: Final = "$glue/rules"
 """Where members publish the policy, retained."""
+
+REFUSED: Final = "$glue/refused/"
+"""Where a member is told what others refuse it: this and its id."""
+
+REFUSALS: Final = 256
+"""Refusals that are told to their causers at most, each once; some 300 bytes each."""
+
+TOLD_SIZE: Final = 2000
+"""Bytes of a refusal that are read at most."""
+
+DURABLE: Final = "$glue/durable/"
+"""Where keepers acknowledge what they have stored."""
+
+ACKNOWLEDGED: Final = 4096
+"""Topics of one acknowledgement that are looked at."""
 
 _POLICY: Final = b"glue1 policy\0"
 _MODEL: Final = "$glue/model/"
@@ -34,6 +50,9 @@ _WRAPPED: Final = {
     "$glue/request/": ("respond", 3),
     "$glue/publisher/": ("publish", 3),
     "$glue/will/": ("publish", 6),
+    "$glue/keeper/": ("keep", 4),
+    "$glue/qos/offer/": ("publish", 4),
+    "$glue/qos/request/": ("subscribe", 4),
 }
 """Topics of glue itself that stand for others: what an interest in them is, and the levels before the topic inside."""
 
@@ -46,13 +65,14 @@ class Policy:
     rules: tuple[Rule, ...]
     document: bytes
     signature: bytes
+    marks: tuple[Mark, ...] = ()
 
     @classmethod
     def make(cls, authority: bytes, version: int, rules: list[Any]) -> Policy:
         """Sign rules with the secret of the authority. Raises ValueError that names a wrong rule."""
-        read_rules(rules)
+        read, marks = read_policy(rules)
         document = orjson.dumps({"version": version, "rules": rules})
-        return cls(version, read_rules(rules), document, sign(authority, _POLICY + document))
+        return cls(version, read, document, sign(authority, _POLICY + document), marks)
 
     def to_text(self) -> str:
         """The content of a file of rules. It is not secret."""
@@ -70,10 +90,10 @@ class Policy:
             if not is_signed(authority, signature, _POLICY + document):
                 return None
             inner = orjson.loads(document)
-            version, rules = inner["version"], read_rules(inner["rules"])
+            version, (rules, marks) = inner["version"], read_policy(inner["rules"])
         except (ValueError, LookupError, TypeError, AttributeError):
             return None
-        return cls(version, rules, document, signature) if type(version) is int and version > 0 else None
+        return cls(version, rules, document, signature, marks) if type(version) is int and version > 0 else None
 
 
 class Guard:
@@ -90,8 +110,10 @@ class Guard:
     ) -> None:
         """`members` returns the certificate of a peer by its id. `on_policy` is called with each newer policy."""
         self.policy = policy
-        self.rules = Rules(policy.rules if policy else ())
+        self.rules = Rules(policy.rules, policy.marks) if policy else Rules()
         self.changes = 0
+        self.refusals: list[tuple[str, str]] = []  # to be told: the id of a peer, and what it may not
+        self._told: set[tuple[str, str]] = set()
         self._own = own
         self._authority = authority
         self._members = members
@@ -103,7 +125,7 @@ class Guard:
         policy = Policy.from_text(text, self._authority)
         if policy is None or policy.version <= (self.policy.version if self.policy else 0):
             return False
-        self.policy, self.rules = policy, Rules(policy.rules)
+        self.policy, self.rules = policy, Rules(policy.rules, policy.marks)
         self.changes += 1
         self._on_policy(policy)
         return True
@@ -135,17 +157,57 @@ class Guard:
         """Whether a peer may publish on a topic; a refusal is told."""
         if topic.startswith("$glue/"):
             asked = asked_by(topic)
-            return asked is None or asked[0] == "read" or self._lets(peer, "publish", asked[1])
+            if asked is None or asked[0] == "read":
+                return asked is None or self._lets(peer, *asked)
+            return self._lets(peer, "publish", asked[1])
         return self._lets(peer, "publish", topic)
+
+    def lets_acknowledge(self, peer: str, payload: Any) -> bool:
+        """Whether a peer may say that it has stored these messages, or refused them; see `glue.endpoint.durability`."""
+        if type(payload) is not dict:
+            return True  # malformed, which is counted where it is read
+        parts = [part for kind in ("durable", "refused") if type(part := payload.get(kind)) is list]
+        told = chain.from_iterable(parts)
+        topics = {one[0] for one in told if type(one) is list and one and type(one[0]) is str}
+        return all(self._lets(peer, "keep", topic) for topic in sorted(topics)[:ACKNOWLEDGED])
 
     def _lets(self, peer: str, action: str, topic: str) -> bool:
         member = self._members(peer)
         if member is None:
             return False
+        return not self._refused(member, peer, action, topic)
+
+    def refusal(self, peer: str | None, action: str, topic: str) -> str:
+        """Return the rule by which a peer, or with None this endpoint, may not do something; "" if it may."""
+        if peer is None:
+            decision = self.decide_own(action, topic)
+            return "" if decision.allowed else f"{self._own.name} may not {action} {topic!r:.80}: {decision.rule}"
+        member = self._members(peer)
+        return "not a member" if member is None else self._refused(member, peer, action, topic)
+
+    def _refused(self, member: Certificate, peer: str, action: str, topic: str) -> str:
+        """Return why a peer may not do something, told at both ends; "" if it may."""
         decision = self.decide(member, action, topic)
-        if not decision.allowed:
-            self._tell(f"{FORBIDDEN}: {member.name} may not {action} {topic!r:.80}: {decision.rule}", None)
-        return decision.allowed
+        if decision.allowed:
+            return ""
+        refusal = f"{member.name} may not {action} {topic!r:.80}: {decision.rule}"
+        self._tell(f"{FORBIDDEN}: {refusal}", None)
+        if (peer, refusal) not in self._told and len(self._told) < REFUSALS:
+            self._told.add((peer, refusal))
+            self.refusals.append((peer, refusal))
+        return refusal
+
+    def hear(self, publisher: str, refusal: bytes) -> None:
+        """Tell what another member refuses this endpoint."""
+        text = "".join(one for one in refusal[:TOLD_SIZE].decode(errors="replace") if one.isprintable())
+        self._tell(f"{FORBIDDEN}: {publisher} says that {text}", None)
+
+    def recheck(self, interests: Iterable[str]) -> None:
+        """Tell which of this endpoint's interests the rules do not allow any more."""
+        for interest in interests:
+            asked = asked_by(interest)
+            if asked is not None and (refusal := self.refusal(None, *asked)):
+                self._tell(f"{FORBIDDEN}: {refusal}; what was subscribed ends", None)
 
 
 def asked_by(interest: str) -> tuple[str, str] | None:

@@ -25,6 +25,7 @@ from glue.security.rotation import Rotation
 from glue.security.runs import LAST, MULTICAST, OVERHEAD, PREFIX_SIZE, open_lone, open_run
 from glue.security.sealer import SealedTrain, Sealer
 from glue.security.suites import PAIR, SUITES, Suite, invalid_tag
+from glue.security.wrapping import Wrapper
 
 LOOK: Final = 0.9
 """Seconds between two looks for another key, which cost a call of `stat`; they go with an announcement."""
@@ -50,6 +51,7 @@ class Sealing:
         identity: MemberIdentity | None = None,
         unix_time: Callable[[], float] = lambda: 0.0,
         first: int = 0,
+        incarnation: int = 0,
     ) -> None:
         """`entropy` returns that many random bytes: `os.urandom`, outside of a simulation. `first` is for tests.
 
@@ -68,12 +70,13 @@ class Sealing:
         self.rotation = Rotation(key, on_key)
         prover = None
         if identity is not None and key.authority is not None:
-            prover = Prover(identity, key.authority, unix_time, self.statistics, tell)
+            prover = Prover(identity, key.authority, unix_time, self.statistics, tell, incarnation)
         self._has_identities = prover is not None
         self.sealer = Sealer(
             suite, self._network, entropy, self.statistics, self.rotation.sealing, first, self._has_identities
         )
         self._greeter = Greeter(self.lives, self.rotation, self.sealer, prover, self.statistics, network_id)
+        self.wrapper = None if prover is None else Wrapper(self.sealer, self.lives, prover, self._greeter.met)
 
     @property
     def members(self) -> dict[str, Certificate]:

@@ -45,6 +45,7 @@ class Life:
         "beginning",
         "certificate",
         "challenge",
+        "endpoint_id",
         "heard",
         "held",
         "is_fresh",
@@ -65,6 +66,7 @@ class Life:
         self.newest = 0  # the number of the newest epoch that it has
         self.certificate: Certificate | None = None
         self.public: bytes | None = None  # its key of X25519
+        self.endpoint_id = ""  # of the name in the certificate
         self.beginning = b"{"  # of its datagrams, by which they are of whom the certificate names
         self.held: deque[Held] = deque(maxlen=HELD)
 

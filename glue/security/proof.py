@@ -1,14 +1,16 @@
 """Proofs: what a hello adds where members have identities.
 
-A proof is the certificate of the sender, a fresh X25519 key of its life, and a signature over that key, the sender's
-random bytes, and the challenge of the receiver. So the receiver knows the name of the life, and both can derive keys
-that the other members do not have: unicast between two members is sealed with them.
+A proof is the certificate of the sender, its state, and a signature over the state, the sender's random bytes, and the
+challenge of the receiver. The state is a fresh X25519 key of its life, its incarnation, and the number of its next
+protected bundle. So the receiver knows the name of the life, and both can derive keys that the other members do not
+have: unicast between two members is sealed with them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from hashlib import blake2s
 from struct import Struct
 from typing import Any, Final
 
@@ -19,7 +21,11 @@ from glue.security.signing import PUBLIC_SIZE, SIGNATURE_SIZE, is_signed, sign
 from glue.security.suites import require
 
 _LENGTH: Final = Struct(">H")
+_STATE: Final = Struct(">QQ")  # behind the X25519 key: the incarnation, and the number of the next protected bundle
 _HELLO: Final = b"glue1 proof\0"
+
+FIRST_NUMBERS: Final = 8192
+"""Numbers kept of others, 200 bytes each: 1.6 MB."""
 
 
 class Exchange:
@@ -55,11 +61,15 @@ class Prover:
         unix_time: Callable[[], float],
         statistics: Counter[str],
         tell: Tell,
+        incarnation: int = 0,
     ) -> None:
         """`authority` is its public key. The certificate of `identity` must be there."""
         assert identity.certificate is not None
         self.certificate: Certificate = identity.certificate
         self._secret = identity.secret
+        self._incarnation = incarnation
+        self.bundles = 0  # protected so far (see `protection`)
+        self.first_numbers: dict[tuple[str, int], int] = {}  # of the next bundle of each other, when it was met
         self._authority = authority
         self._unix_time = unix_time
         self._statistics = statistics
@@ -68,8 +78,13 @@ class Prover:
     def prove(self, salt: bytes, public: bytes, challenge: bytes) -> bytes:
         """Return the proof for a receiver with this challenge."""
         document = self.certificate.document
-        signature = sign(self._secret, _HELLO + salt + public + challenge)
-        return _LENGTH.pack(len(document)) + document + self.certificate.signature + public + signature
+        state = public + _STATE.pack(self._incarnation, self.bundles + 1)
+        signature = self.sign(_HELLO + salt + state + challenge)
+        return _LENGTH.pack(len(document)) + document + self.certificate.signature + state + signature
+
+    def sign(self, data: bytes) -> bytes:
+        """Sign with the secret of the identity."""
+        return sign(self._secret, data)
 
     def check(
         self, proof: bytes, salt: bytes, challenge: bytes, revoked: tuple[str, ...], address: Address | None
@@ -77,7 +92,7 @@ class Prover:
         """Return the certificate and the X25519 key of a life; None, counted and told, if it is not who it says."""
         found, cause = self._read(proof)
         if found is not None:
-            certificate, public, signature = found
+            certificate, state, signature = found
             name, until = certificate.name, certificate.until
             if not certificate.is_of(self._authority):
                 cause = "certificate of another authority"
@@ -85,21 +100,29 @@ class Prover:
                 cause = f"{name} is revoked"
             elif until is not None and self._unix_time() > until:
                 cause = f"certificate of {name} is over"
-            elif not is_signed(certificate.public, signature, _HELLO + salt + public + challenge):
+            elif not is_signed(certificate.public, signature, _HELLO + salt + state + challenge):
                 cause = f"not {name}"
             else:
-                return certificate, public
+                self._note(name, *_STATE.unpack_from(state, PUBLIC_SIZE))
+                return certificate, state[:PUBLIC_SIZE]
         self._statistics["refused: no identity"] += 1
         self._tell(f"{NO_IDENTITY}: {cause}", address)
         return None
 
+    def _note(self, name: str, incarnation: int, number: int) -> None:
+        """Note from which bundle on this endpoint knows another life; a later meeting changes nothing."""
+        if len(self.first_numbers) >= FIRST_NUMBERS:
+            self.first_numbers.clear()  # they are met again, one by one
+        id = blake2s(name.encode(), digest_size=8).hexdigest()
+        self.first_numbers.setdefault((id, incarnation), number)
+
     def _read(self, proof: bytes) -> tuple[tuple[Certificate, bytes, bytes] | None, str]:
-        """Return the certificate, the X25519 key and the signature in a proof; or None and what is wrong."""
+        """Return the certificate, the state of the life and the signature in a proof; or None and what is wrong."""
         if len(proof) < _LENGTH.size:
             return None, "no proof of identity"
         size = _LENGTH.unpack_from(proof)[0]
         place = _LENGTH.size + size
-        if size > CERTIFICATE_SIZE or len(proof) != place + 2 * SIGNATURE_SIZE + PUBLIC_SIZE:
+        if size > CERTIFICATE_SIZE or len(proof) != place + 2 * SIGNATURE_SIZE + PUBLIC_SIZE + _STATE.size:
             return None, "malformed proof"
         certificate = Certificate.parse(proof[_LENGTH.size : place], proof[place : place + SIGNATURE_SIZE])
         if certificate is None:

@@ -15,6 +15,7 @@ ACTIONS: Final = ("publish", "subscribe", "respond", "keep", "read", "write")
 """What a rule is about: topics for the first four, keys of models (model/key) for the last two."""
 
 RULE_LIMIT: Final = 1000
+MARKS: Final = frozenset({"signed", "private"})
 PATTERN_LIMIT: Final = 1024  # characters
 DECISIONS: Final = 10_000
 """Decisions kept, some 200 bytes each: 2 MB."""
@@ -61,6 +62,15 @@ class Rule:
         return action in self.may and covers(self.who, name) and any(overlaps(one, topic) for one in self.topics)
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What holds for topics, whatever identity: `signed` by their publishers, `private` to those who may hear them."""
+
+    topics: tuple[str, ...]
+    signed: bool = False
+    private: bool = False
+
+
 def covers(pattern: str, topic: str) -> bool:
     """Whether a pattern matches every topic that `topic`, which may be a pattern, matches."""
     wanted, levels = pattern.split("/"), topic.split("/")
@@ -92,6 +102,34 @@ def read_rules(values: Any) -> tuple[Rule, ...]:
     return tuple(_rule(value) for value in values)
 
 
+def read_policy(values: Any) -> tuple[tuple[Rule, ...], tuple[Mark, ...]]:
+    """Read the rules and the marks of topics of a policy. Raises ValueError that names the wrong one."""
+    if type(values) is not list or len(values) > RULE_LIMIT:
+        raise ValueError(f"rules={values!r:.100}: expected a list of at most {RULE_LIMIT}")
+    marks = [value for value in values if type(value) is dict and not MARKS.isdisjoint(value)]
+    rules = [value for value in values if type(value) is not dict or MARKS.isdisjoint(value)]
+    return read_rules(rules), tuple(_mark(value) for value in marks)
+
+
+def _mark(value: dict[str, Any]) -> Mark:
+    signed, private, topics = value.get("signed", False), value.get("private", False), value.get("topics")
+    if not value.keys() <= MARKS | {"topics"} or type(signed) is not bool or type(private) is not bool:
+        raise ValueError(
+            f"{value!r:.200}: expected an object with topics, and signed or private, which are true or false"
+        )
+    return Mark(_topics(topics, value), signed, private)
+
+
+def _topics(topics: Any, value: Any) -> tuple[str, ...]:
+    if (
+        type(topics) is not list
+        or not topics
+        or not all(type(one) is str and 0 < len(one) <= PATTERN_LIMIT for one in topics)
+    ):
+        raise ValueError(f"{value!r:.200}: expected topics to be a list of patterns")
+    return tuple(topics)
+
+
 def _rule(value: Any) -> Rule:
     wrong = ValueError(
         f"{value!r:.200}: expected an object with who, may or may_not (of {', '.join(ACTIONS)}), and topics"
@@ -105,23 +143,18 @@ def _rule(value: Any) -> Rule:
         raise wrong
     if type(may) is not list or not may or not all(action in ACTIONS for action in may):
         raise wrong
-    if (
-        type(topics) is not list
-        or not topics
-        or not all(type(one) is str and 0 < len(one) <= PATTERN_LIMIT for one in topics)
-    ):
-        raise wrong
-    return Rule(who, tuple(may), tuple(topics), allow)
+    return Rule(who, tuple(may), _topics(topics, value), allow)
 
 
 class Rules:
     """The rules in force, asked by `decide`. Decisions are remembered."""
 
-    def __init__(self, rules: Iterable[Rule] = (), version: int = 0, signed: Sequence[str] = ()) -> None:
-        """`signed` are the patterns of topics whose multicasts must have a signature of their publisher."""
+    def __init__(self, rules: Iterable[Rule] = (), marks: Sequence[Mark] = ()) -> None:
+        """`marks` say which topics are signed, and which private."""
         self.rules = tuple(rules)
-        self.version = version
-        self.signed = tuple(signed)
+        self._marks = tuple(marks)
+        self.has_marks = bool(marks)
+        self._marked: dict[str, tuple[bool, bool]] = {}
         self._known: dict[tuple[str, str, str], Decision] = {}
 
     def decide(self, subject: Subject, action: str, topic: str) -> Decision:
@@ -141,6 +174,13 @@ class Rules:
                 return Decision(rule.allow, str(rule))
         return Decision(False, f"no rule allows {name} to {action} {topic}")
 
-    def must_be_signed(self, topic: str) -> bool:
-        """Whether multicasts on a topic must be signed."""
-        return any(covers(pattern, topic) for pattern in self.signed)
+    def marks_of(self, topic: str) -> tuple[bool, bool]:
+        """Whether a topic is signed, and whether it is private."""
+        found = self._marked.get(topic)
+        if found is None:
+            if len(self._marked) >= DECISIONS:
+                self._marked.clear()
+            marks = [mark for mark in self._marks if any(covers(one, topic) for one in mark.topics)]
+            found = any(mark.signed for mark in marks), any(mark.private for mark in marks)
+            self._marked[topic] = found
+        return found

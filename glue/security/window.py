@@ -19,8 +19,9 @@ class ReplayWindow:
 
     __slots__ = ("_seen", "highest")
 
-    def __init__(self) -> None:
-        self.highest = -1
+    def __init__(self, highest: int = -1) -> None:
+        """All numbers up to `highest` count as seen; -1: all below the first that is accepted."""
+        self.highest = highest
         self._seen = _ALL  # bit 0 is the highest
 
     def is_new(self, first: int, count: int = 1) -> bool:

@@ -1,4 +1,4 @@
-"""Deterministic simulator: whole endpoints in virtual time, on a network whose faults follow from a seed."""
+"""Deterministic simulator: whole endpoints in virtual time, on a network with faults that follow from a seed."""
 
 from glue.simulation.conditions import Burst, Conditions
 from glue.simulation.endpoint import SimulatedEndpoint

@@ -1,9 +1,9 @@
-"""One machine in the world, with its address, clock and sockets, and its faults.
+"""A machine in the world, with address, clock, sockets and faults.
 
-The host is the machine's driver. It calls the machine exactly at its deadline, passes arrived trains and requests to
-it, and sends its trains. Like a process with a unicast and a multicast socket, a host can be paused while the receive
-buffers fill, lose its interface, crash, and restart. Each turn reads the unicast socket first, so unicast may overtake
-earlier multicast.
+The host is the machine's driver. It calls the machine exactly at the machine's deadline, passes on arrived trains and
+requests, and sends the resulting trains. Like a process with a unicast and a multicast socket, a host can be paused
+while the receive buffers fill, lose its interface, crash, and restart. Each turn reads the unicast socket first, so
+unicast may overtake earlier multicast.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Host:
     """A machine in the world, made by `World.add`.
 
     - `machine`: the machine, None while the host is crashed.
-    - `wall_offset`: error of the wall clock in seconds. Tests may change it at any time, because a wall clock may jump.
-    - `turn_time`: duration in seconds of a turn that leaves trains unread, so that more trains arrive meanwhile.
+    - `wall_offset`: error of the wall clock in seconds. Tests may change the offset at any time: a wall clock may jump.
+    - `turn_time`: duration in seconds of a turn that leaves trains unread. More trains may arrive meanwhile.
     """
 
     def __init__(

@@ -138,7 +138,7 @@ class SimulatedKeeping(KeepMethods[Receipt]):
         age: float | str | None = None,
         size: int | str | None = None,
         count: int | None = None,
-        replicas: int = 1,
+        replicas: int | None = None,
     ) -> Keeper:
         """Keep topics as `glue.Endpoint.keep` does; `directory` is the disk, such as a `SimulatedDisk`."""
         return self._keep(pattern, directory, age, size, count, replicas)

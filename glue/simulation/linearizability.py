@@ -1,8 +1,8 @@
 """Checker of linearizability: does one order of the operations explain every answer?
 
 In the order, each operation takes effect between its call and its return. The algorithm is from Wing and Gong (1993),
-as improved by Lowe ("Testing for linearizability", 2017). It tries operations that can come first, undoes failed
-attempts, and remembers each pair of placed operations and state, so that no pair is tried twice. Each key is checked
+as improved by Lowe ("Testing for linearizability", 2017). It tries each operation that can come first, and undoes
+failed attempts. It never tries the same pair of placed operations and state twice. Each key is checked
 alone, because a history is linearizable if and only if each object's history is (Herlihy and Wing 1990, locality).
 """
 
@@ -158,8 +158,9 @@ def is_linearizable(operations: Sequence[Operation], initial: Hashable = NOTHING
     """Tell whether the operations on one key have a legal order.
 
     The cost is exponential only where many operations overlap and disagree. Unknown operations cause most of it.
-    Therefore the first attempt leaves out unknown operations whose effect no answer shows, as if they had never
-    happened. If it finds no order, the second attempt includes them, because they may explain a failed comparison.
+    Therefore the first attempt leaves out the unknown operations that no answer can depend on, as if they had never
+    happened. If this attempt finds no order, the second attempt includes all, because an unknown operation may explain
+    a failed comparison.
     """
     needed = [operation for operation in operations if not operation.is_unknown or _was_seen(operation, operations)]
     if _has_order(needed, initial):

@@ -35,10 +35,10 @@ Rule = tuple[Host | None, Host | None]
 
 
 class Crossing(NamedTuple):
-    """One datagram whose outcome on one link is known.
+    """The known outcome of a datagram on a link.
 
-    - `time`, `sent_at`: true times in seconds at which the fate was decided, and the datagram was sent.
-    - `destination`: address that the datagram was sent to, None for the multicast group.
+    - `time`, `sent_at`: true times in seconds of the outcome, and of sending the datagram.
+    - `destination`: address to which the datagram was sent, None for the multicast group.
     - `receiver`: address of the host at the end of the link.
     """
 
@@ -96,10 +96,10 @@ class VirtualLan:
 
         The meaning of `rate` depends on the setting:
 
-        - for a pair, it limits this link;
-        - for a source, it limits all sending of this host, where a multicast counts once;
-        - for a destination, it limits all datagrams to this host;
-        - for all, it limits the sending of each host.
+        - for a pair, the rate of this link;
+        - for a source, the rate of all sending of this host, where a multicast counts once;
+        - for a destination, the rate of all datagrams to this host;
+        - for all, the rate of the sending of each host.
         """
         self._rules[source, destination] = conditions
         sources = self._links if source is None else [source]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from glue.endpoint.core import EndpointCore
@@ -40,6 +40,9 @@ class SimulatedExecutor:
         self._core = core
         self._world: Hosts = endpoint.world
         self._host: Host = endpoint.host
+
+    def look(self) -> None:
+        """Nothing is to be looked after."""
 
     def soon(self, function: Callable[[], None], delay: float = 0.0) -> None:
         """Call a function at this instant, after what happens now."""
@@ -121,13 +124,13 @@ class SimulatedReceiving:
 
     def receivers(
         self, kind: str, factory: Any, model: SimulatedModel, *, partitions: int = 64, subnet: str = "",
-        store: Any = None, idle: float = 300.0, dead_letters: str | None = None,
+        store: Any = None, idle: float = 300.0, dead_letters: str | None = None, messages: Sequence[type] = (),
     ) -> BaseReceivers:  # fmt: skip
         """Host receivers of a kind in this life, as `glue.Endpoint.receivers` does."""
         parts = self._parts()
         kind_ = parts.add_kind(
             kind, factory, model=model.name, partitions=partitions, subnet=subnet, store=store, idle=idle,
-            dead_letters=dead_letters,
+            dead_letters=dead_letters, messages=messages,
         )  # fmt: skip
         return BaseReceivers(kind_, parts.runtime)
 

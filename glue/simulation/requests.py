@@ -1,4 +1,4 @@
-"""Requests and replies in virtual time: calls whose replies come while the world passes the time."""
+"""Requests and replies in virtual time: the replies to a call come while the world passes the time."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class SimulatedCall:
 
 
 class SimulatedResponder(BaseResponder):
-    """A responder of a simulated endpoint. Its handler takes no time; for one that does, see `Request.later`.
+    """A responder of a simulated endpoint. The handler takes no time; for a slow handler, see `Request.later`.
 
-    What the handler raises is an answer, but an AssertionError, which comes out of `World.run`.
+    An exception of the handler is an answer, except an AssertionError, which `World.run` raises.
     """
 
     def __init__(

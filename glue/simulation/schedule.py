@@ -1,7 +1,7 @@
 """Virtual time: the order of all events, which depends on the seed alone.
 
 Events at one instant run in the order of scheduling. Turns of hosts are kept apart and run last at their instant.
-Therefore one turn receives everything that arrives at that instant, as from a real socket.
+Therefore a turn receives everything that arrives at the instant, as from a real socket.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class SimulatedTypedSubscription(Generic[T]):
 
 
 class SimulatedTopic(BaseTopic[T]):
-    """A topic, or a pattern of topics, whose messages are values of one type. `Endpoint.topic` makes it."""
+    """A topic, or a pattern of topics, with messages that are values of one type; made by `Endpoint.topic`."""
 
     def publish(self, value: T, topic: str | None = None, **options: Unpack[PublishOptions]) -> Receipt | None:
         """Publish a value; `topic` names the topic if the pattern has wildcards. Options are those of `publish`.

@@ -297,6 +297,13 @@ class FileLog:
             self.segments = [*self.segments[:position], *self.segments[position + 1 :]]
             self._files.remove(segment)
 
+    def trim(self, offset: int) -> None:
+        """Remove the finished segments that end before an offset."""
+        with self._failing():
+            while len(self.segments) > 1 and self.segments[0].end <= offset:
+                segment, self.segments = self.segments[0], self.segments[1:]
+                self._files.remove(segment)
+
     def check(self, segment: Segment) -> Lost:
         """Read a finished segment as a whole; returns the messages that are damaged, which are no longer held.
 

@@ -6,28 +6,31 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from glue.contract import Publication
+from glue.contract import Delivery, Publication
 from glue.drivers.leader import ThreadDriver
 from glue.endpoint.durability import Acks
-from glue.endpoint.keep_methods import OUTSTANDING, KeepMethods, check_outstanding, not_durable
+from glue.endpoint.keep_methods import OUTSTANDING, check_outstanding, not_durable
 from glue.endpoint.options import Priority
 from glue.endpoint.receipt import WaitingReceipt
+from glue.endpoint.recording import RecordMethods
 from glue.errors import ClosedError
 from glue.sync.requests import gathered
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
     from glue.drivers.directory import FileDirectory
     from glue.drivers.log_writer import LogWriter
+    from glue.drivers.recorder import RecordingThread
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.keeping import Keeping
+    from glue.recording import McapWriter
 
 
-class SyncKeeping(KeepMethods[WaitingReceipt]):
-    """The methods of `glue.Endpoint` to keep topics and to wait for keepers."""
+class SyncKeeping(RecordMethods[WaitingReceipt]):
+    """The methods of `glue.Endpoint` to keep and record topics, and to wait for keepers."""
 
     _COUNTS = False  # the driver counts
 
@@ -42,7 +45,15 @@ class SyncKeeping(KeepMethods[WaitingReceipt]):
     def _make_writer(self, keeping: Keeping) -> LogWriter:
         from glue.drivers.log_writer import LogWriter
 
-        return LogWriter(keeping, self._running().handled)
+        return LogWriter(keeping, self._written())
+
+    def _make_recording(self, writer: McapWriter) -> RecordingThread:
+        from glue.drivers.recorder import RecordingThread
+
+        return RecordingThread(writer, self._written())
+
+    def _written(self) -> Callable[[Delivery], None]:
+        return self._running().handled
 
     def _publish_quietly(self, publications: list[Publication]) -> None:
         with contextlib.suppress(ClosedError):  # then the publishers are told that this endpoint left
@@ -61,7 +72,7 @@ class SyncKeeping(KeepMethods[WaitingReceipt]):
         age: float | str | None = None,
         size: int | str | None = None,
         count: int | None = None,
-        replicas: int = 1,
+        replicas: int | None = None,
     ) -> Keeper:
         """Keep the messages of the topics that match a pattern, also for others, until the keeper is closed.
 
@@ -69,7 +80,7 @@ class SyncKeeping(KeepMethods[WaitingReceipt]):
         age: how long messages are kept: seconds, or text such as "30d" or "12h"; None: for ever.
         size: how many bytes of these topics are kept: a number, or text such as "2GB"; None: no limit.
         count: how many messages of each topic are kept; 1 keeps the last value of each.
-        replicas: how many keepers are to have each message; what `acks="replicas"` waits for.
+        replicas: how many of several keepers keep each topic, and what `acks="replicas"` waits for; None: all of them.
 
         Old messages are removed by and by: up to twice as much as allowed, and a segment of 64 MiB, stays on the disk.
         What was acknowledged (`acks` of `publish`) survives a power cut. If the disk is full or fails, `Keeper.failure`

@@ -7,28 +7,32 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from glue.endpoint.handlers import is_awaited
-from glue.endpoint.model_calls import GRACE, TIMEOUT
-from glue.endpoint.receiver_hosts import Resume
+from glue.endpoint.model_calls import TIMEOUT
+from glue.endpoint.receiver_hosts import PENDING, Resume
 from glue.endpoint.receiver_methods import BaseReceivers, ReceiverParts, remote
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation
 from glue.endpoint.requests import check_timeout
-from glue.errors import ClosedError, ConfigurationError, RequestTimeoutError
+from glue.errors import ClosedError, ConfigurationError, GlueError, RequestTimeoutError, WouldBlockError
 from glue.model import Ask as AskModel
 from glue.receivers.address import Address
 
 Endpoint = Any
 """`glue.Endpoint` or `glue.aio.Endpoint`; that file imports this one."""
 
-RUNNING = 4
+RUNNING = 2
 """Threads that run receivers at once; Python runs one at a time anyway. Those that wait are beside."""
 THREADS = 64
-"""Threads at most, those included that wait for a store, the model or another receiver."""
+"""Threads at most, those included that wait for a store or another receiver."""
 REST = 5.0
 """Seconds after which a thread without work ends."""
+ASKS = 64
+"""Questions to models that leave together."""
+WOULD_BLOCK = 0.001
+"""Seconds until a message for which there was no room is tried again."""
 
 logger = logging.getLogger("glue")
 
@@ -50,25 +54,49 @@ class Pending:
         with contextlib.suppress(RuntimeError):  # a second time
             self._lock.release()
 
-    def answered(self, answer: Any) -> None:
-        """Take the answer of the model."""
-        self.settle(None, answer)
-
     def wait(self, timeout: float) -> bool:
         """Wait; whether it came in time."""
         return self._lock.acquire(timeout=timeout)
 
 
+class Answer:
+    """Passes the answer of a model to a receiver, outside of the turn in which it comes."""
+
+    __slots__ = ("_call", "_executor", "_resume")
+
+    def __init__(self, executor: ThreadExecutor, call: Any, resume: Resume) -> None:
+        self._executor = executor
+        self._call = call
+        self._resume = resume
+
+    def answered(self, answer: Any) -> None:
+        """Take the answer."""
+        self._executor.soon(lambda: self._take(answer))
+
+    def _take(self, answer: Any) -> None:
+        try:
+            result = self._call.result(answer)
+        except GlueError as error:
+            self._resume(None, error)
+        else:
+            self._resume(result, None)
+
+
 class ThreadExecutor:
-    """Runs receivers in threads, which are made as they are needed."""
+    """Runs receivers in a few threads, which are made as they are needed.
+
+    What waits for a model waits in no thread. A thread whose receiver blocks is noticed by `look`, or at once if the
+    wait is for a store or another receiver; then another thread takes its place.
+    """
 
     counts = False
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._work: deque[Callable[[], None]] = deque()
+        self._asks: deque[AskModel] = deque()
         self._condition = threading.Condition()
-        self._idle = self._waiting = 0
+        self._idle = self._waiting = self._done = self._done_before = 0
         self._threads: set[threading.Thread] = set()
         self._is_closed = False
 
@@ -78,12 +106,28 @@ class ThreadExecutor:
         if not self._idle and len(self._threads) - self._waiting >= RUNNING:
             return  # a thread takes it when it is done with what it does
         with self._condition:
-            if self._idle:
-                self._condition.notify()
-            elif len(self._threads) < THREADS and not self._is_closed:
-                thread = threading.Thread(target=self._run, name="glue receivers", daemon=True)
-                self._threads.add(thread)
-                thread.start()
+            self._help(RUNNING + self._waiting)
+
+    def _help(self, most: int) -> None:
+        """Have one more thread, `most` in all; the caller holds the lock."""
+        if self._idle:
+            self._condition.notify()
+        elif len(self._threads) < min(most, THREADS) and not self._is_closed:
+            thread = threading.Thread(target=self._run, name="glue receivers", daemon=True)
+            self._threads.add(thread)
+            thread.start()
+
+    def look(self) -> None:
+        """Add a thread if work waits, and no thread has done anything since the last look."""
+        is_stuck = bool(self._work) and self._done == self._done_before
+        self._done_before = self._done
+        if is_stuck:
+            with self._condition:
+                self._help(THREADS)
+
+    def is_mine(self) -> bool:
+        """Whether the caller is one of the threads, which must not wait for room."""
+        return threading.current_thread() in self._threads
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -91,13 +135,10 @@ class ThreadExecutor:
             try:
                 function = self._work.popleft()
             except IndexError:
-                with self._condition:
-                    self._idle += 1
-                    is_called = bool(self._work) or self._condition.wait(REST)
-                    self._idle -= 1
-                    if not is_called and not self._work:
-                        self._threads.discard(me)
-                        return
+                if self._asks:
+                    self._send_asks()
+                elif not self._wait():
+                    break
                 continue
             try:
                 function()
@@ -105,37 +146,67 @@ class ThreadExecutor:
                 pass
             except Exception:
                 logger.exception("a receiver failed")
-        self._threads.discard(me)
+            self._done += 1
+            if len(self._asks) >= ASKS:
+                self._send_asks()
+        with self._condition:
+            self._threads.discard(me)
+
+    def _wait(self) -> bool:
+        """Wait for work; whether this thread is still needed."""
+        with self._condition:
+            self._idle += 1
+            is_called = bool(self._work) or self._condition.wait(REST)
+            self._idle -= 1
+            if is_called or self._work:
+                return True
+            self._threads.discard(threading.current_thread())
+            return False
+
+    def _send_asks(self) -> None:
+        """Pass the questions to models on, in one turn."""
+        with contextlib.suppress(IndexError, ClosedError):
+            driver, asks = self._endpoint._running(), self._asks
+            first = asks.popleft()
+            with contextlib.suppress(IndexError):
+                for _ in range(ASKS):
+                    driver._core.outbox.order(asks.popleft())
+            driver.order(first, wait=False)
 
     def perform(self, operation: Operation, resume: Resume) -> Any:
-        """Do it in this thread."""
-        self._waiting += 1
-        try:
-            return self._result(operation), None
-        except Exception as error:  # of a store, or of the model
-            return None, error
-        finally:
-            self._waiting -= 1
-
-    def _result(self, operation: Operation) -> Any:
+        """Ask a model, and go on with its answer; do anything else in this thread."""
         if isinstance(operation, Ask):
-            pending, call = Pending(), operation.call
-            driver = self._endpoint._running()
-            driver.order(AskModel(operation.model, pending, call.question, TIMEOUT, time.time()), wait=False)
-            pending.wait(TIMEOUT + GRACE)
-            return call.result(pending.result)
-        if isinstance(operation, Awaitable):
-            operation.awaitable.close()
-            raise ConfigurationError("a coroutine function as a receiver is for glue.aio.Endpoint")
-        return operation.function()
+            answer = Answer(self, operation.call, resume)
+            self._asks.append(AskModel(operation.model, answer, operation.call.question, TIMEOUT, time.time()))
+            return PENDING
+        try:
+            if isinstance(operation, Awaitable):
+                operation.awaitable.close()
+                raise ConfigurationError("a coroutine function as a receiver is for glue.aio.Endpoint")
+            with self.waiting():
+                return operation.function(), None
+        except Exception as error:  # of a store
+            return None, error
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let another thread work while this one waits."""
+        with self._condition:
+            self._waiting += 1
+            if self._work:
+                self._help(RUNNING + self._waiting)
+        if self._asks:
+            self._send_asks()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._waiting -= 1
 
     def ask(self, address: Address, payload: Any, timeout: float, path: tuple[str, ...]) -> Any:
         """Ask another receiver, and wait."""
-        self._waiting += 1
-        try:
+        with self.waiting():
             return ask(self._endpoint, address, payload, timeout, path)
-        finally:
-            self._waiting -= 1
 
     def close(self, timeout: float) -> None:
         """End the threads."""
@@ -160,7 +231,7 @@ class Receivers(BaseReceivers):
         with runtime.lock:
             if kind.kind not in runtime.kinds:
                 return True
-            kind.ownership.is_leaving = True
+            kind.ownership.leave()
             runtime._hosts_changed()
             runtime._beat(runtime.now())
         is_done = leave(runtime, [kind], timeout)
@@ -231,6 +302,20 @@ def ask(endpoint: Endpoint, address: Address, payload: Any, timeout: float, path
     if pending.error is not None:
         raise remote(pending.error, address)
     return pending.result
+
+
+def send(endpoint: Endpoint, address: str, payload: Any) -> None:
+    """Send a message, and wait for room."""
+    parts = parts_of(endpoint)
+    while True:
+        try:
+            parts.runtime.send_text(address, payload)
+            return
+        except WouldBlockError:
+            driver = endpoint._running()
+            if cast(ThreadExecutor, parts.runtime.executor).is_mine() or driver.is_handler():
+                raise
+            time.sleep(WOULD_BLOCK)
 
 
 def close(endpoint: Endpoint, timeout: float) -> bool:

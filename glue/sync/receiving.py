@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ class SyncReceiving:
     """Receivers of a threaded endpoint."""
 
     _receiving: ReceiverParts | None = None
+    _send_to: Callable[[Any, str, Any], None] | None = None
 
     def receivers(
         self,
@@ -31,6 +32,7 @@ class SyncReceiving:
         store: Store | str | None = None,
         idle: float = 300.0,
         dead_letters: str | None = None,
+        messages: Sequence[type] = (),
     ) -> Receivers:
         """Host receivers of this kind: objects that handle one message at a time.
 
@@ -42,6 +44,7 @@ class SyncReceiving:
         store: keeps the state instead: "sqlite:PATH", "redis://HOST", an entry point, or an object.
         idle: seconds without a message after which a receiver is put away.
         dead_letters: a topic on which messages are published that a receiver with `on_error` "park" fails on.
+        messages: types that messages may have, such as dataclasses, unless the class says so in `messages`.
 
         Raises ConfigurationError, MissingExtraError, StorageError, ClosedError.
         """
@@ -54,19 +57,22 @@ class SyncReceiving:
             endpoint.model(name, voters=1)
         return receivers.host(
             endpoint, kind, factory, name, partitions=partitions, subnet=subnet, store=store, idle=idle,
-            dead_letters=dead_letters,
+            dead_letters=dead_letters, messages=messages,
         )  # fmt: skip
 
     def send(self, address: str, payload: Any) -> None:
         """Send a message to a receiver, `kind/id` or `subnet:kind/id`: at least once, in order.
 
-        payload: bytes or any JSON value. Raises ConfigurationError for a malformed address, PayloadError, and
-        WouldBlockError while too many messages wait.
+        payload: bytes, any JSON value, or a value of a dataclass or another type that the receiver takes.
+        While too many messages wait, it waits; but in a handler or a receiver it raises WouldBlockError instead. Raises
+        ConfigurationError for a malformed address, PayloadError, MessageTooLargeError and ClosedError.
         """
-        from glue.receivers.address import parse
-        from glue.sync import receivers
+        send = self._send_to
+        if send is None:
+            from glue.sync import receivers
 
-        receivers.parts_of(self).runtime.send(parse(address), payload)
+            send = self._send_to = receivers.send
+        send(self, address, payload)
 
     def close_receivers(self, timeout: float = 5.0) -> bool:
         """Put all receivers away and hand their partitions over; returns whether all were put away in time.

@@ -14,7 +14,7 @@ from glue.drivers.leader import ThreadDriver
 from glue.endpoint.handlers import is_awaited
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import CURRENT, Request
-from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, replies_of
+from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, is_address, replies_of
 from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
 from glue.endpoint.responder import BaseResponder, RequestHandler
 from glue.errors import ClosedError, ConfigurationError, RequestTimeoutError, WouldBlockError
@@ -182,9 +182,10 @@ class SyncRequests(RequestMethods):
     # --------------------------------------------------------------------------------------------- asking
 
     def request(self, topic: str, payload: Any, timeout: float = TIMEOUT, *, retry: bool = False) -> Any:
-        """Ask one responder of the topic, and return its answer: bytes or a JSON value.
+        """Ask one responder of the topic, or a receiver, and return the answer: bytes or a JSON value.
 
-        topic: levels separated by "/", without wildcards.
+        topic: levels separated by "/", without wildcards. With a ":" in the first level it is the address of a
+            receiver, `subnet:kind/id` or `:kind/id`, and this is `ask`; `retry` means nothing then.
         payload: bytes-like or any JSON value.
         timeout: seconds to wait for the answer; the responder drops the request after that.
         retry: if the responder leaves, ask another one, or wait for one; without it, ResponderLostError is raised.
@@ -193,6 +194,8 @@ class SyncRequests(RequestMethods):
         too. Raises NoResponderError at once if no responder is known, RemoteError with what the handler raised,
         ResponderLostError, RequestTimeoutError, RequestRefusedError, RequestCycleError, and what `publish` raises.
         """
+        if is_address(topic):
+            return cast(Any, self).ask(topic, payload, timeout)
         gate = Gate()
         call = self._begin(topic, self._tails(topic, (payload,), timeout), timeout, retry, gate)
         self._wait([call], gate)

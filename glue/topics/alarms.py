@@ -1,4 +1,4 @@
-"""Alarms: times at which the application is told that they have come.
+"""Alarms: times of which the application is told when they come.
 
 An alarm is set under a token, and setting it again moves it. The caller bounds the number of tokens.
 """
@@ -41,7 +41,7 @@ class Alarms:
             heapq.heapify(self.heap)
 
     def due(self, now: float) -> Iterator[Hashable]:
-        """Take out the tokens whose time has come."""
+        """Remove and yield the tokens of alarms that are due at `now`."""
         while self.heap and self.heap[0][0] <= now:
             due, count, token = heapq.heappop(self.heap)
             if self._times.get(token) == (due, count):

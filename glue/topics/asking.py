@@ -1,4 +1,4 @@
-"""Interests that ask for something else than every message, and messages that travel otherwise than on their topic."""
+"""Wrapped interests (a limited rate, a group's share) and messages on wrapped topics, passed on to their room."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from glue.topics.wrapped import LIMITED, SHARED, limited
 
 
 class Asking:
-    """Passes wrapped interests and messages, of this endpoint and its peers, on to what serves them."""
+    """Passes wrapped interests and messages of this endpoint and its peers to `limits`, `sharing` or `wills`."""
 
     __slots__ = ("limits", "sharing", "wills")
     wills: Wills
@@ -38,7 +38,7 @@ class Asking:
         subscriptions: Index[Hashable],
         peers: Index[str],
     ) -> None:
-        """Let them publish and deliver by these parts of the topics layer."""
+        """Give sharing and wills the parts of the topics layer with which to publish and deliver."""
         self.sharing.sender = DirectSender(published, outbox, local, subscriptions)
         self.wills = Wills(published, outbox, local, received, subscriptions, peers)
 
@@ -75,7 +75,7 @@ class Asking:
             self.sharing.done(now, item)
 
     def takes(self, now: float, item: Inbound, group: MessageGroup, up: list[Event]) -> bool:
-        """Take a message under `$` that no subscription gets as it is; whether it was one."""
+        """Handle wills, acknowledgements of shared messages, and malformed topics; return False for other groups."""
         if group.topic.startswith(WILL):
             self.wills.take(item, group, up)
             return True

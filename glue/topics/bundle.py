@@ -7,7 +7,7 @@ A group is a run of messages that differ only in sequence number and payload:
 
 `sequence` is the number of the first message. `at` is the publisher's wall clock at publication, in microseconds.
 `length` is the size of each payload in bytes. `count` is the number of payloads (1 if left out). If payloads differ in
-size, a list `lengths` replaces both. The other keys are present only when set:
+size, a list `lengths` replaces both. The other keys are present only when set.
 
 - `type`: a string.
 - `json` 1: the payloads are JSON documents.
@@ -30,7 +30,7 @@ from typing import Any
 
 import orjson
 
-from glue.contract.metadata import Metadata
+from glue.contract.metadata import MEMORY_CODECS, Metadata
 from glue.contract.pieces import Pieces, cut
 from glue.errors import TopicError
 from glue.topics.metadata import metadata_entry, metadata_of
@@ -82,6 +82,9 @@ _LONE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
 _PLAIN = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d%b%b}]}\n'
 _LONE_JSON = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d,"json":1}]}\n%b'
 
+VIEW_FROM, ALIGNMENT = 64 << 10, 64
+"""Bytes of a lone array or table from which on it stays in the memory of its bundle, at a multiple of ALIGNMENT."""
+
 MANY = 32
 """Payloads that are cut apart by `struct`, for which a plan is made and remembered; fewer are sliced."""
 
@@ -93,10 +96,10 @@ class MalformedBundleError(ValueError):
 class MessageGroup:
     """Messages of one topic that differ only in sequence number and payload.
 
-    `length` is None when payload lengths differ. `at` is in microseconds since 1970. `lifespan_ms` is None if the
-    messages never expire. `position` is the first message's number among messages of its reliability on the topic. It
-    differs from `sequence` only on topics with both kinds. Reliable messages without `ordered` may arrive after later
-    messages.
+    The `length` is None when payload lengths differ. The time `at` is in microseconds since 1970. A `lifespan_ms` of
+    None means that the messages never expire. The `position` is the first message's number among messages of the same
+    reliability on the topic. It differs from `sequence` only on topics with both kinds. Reliable messages without
+    `ordered` may arrive after later messages.
     """
 
     __slots__ = (
@@ -146,7 +149,7 @@ class MessageGroup:
             self.sequence + start,
             self.at,
             payloads,
-            common_length(payloads),
+            common_length(payloads) if self.length is None else self.length,
             self.type,
             self.json,
             self.retain,
@@ -223,7 +226,15 @@ def encode(groups: Sequence[MessageGroup]) -> bytes:
 def parts(groups: Sequence[MessageGroup]) -> list[bytes]:
     """The index and the payloads of a bundle, not joined."""
     index = orjson.dumps({"groups": [group.entry() for group in groups]}, option=orjson.OPT_APPEND_NEWLINE)
+    first = groups[0]
+    if len(groups) == 1 and first.size >= VIEW_FROM and first.metadata and _stays(first.metadata.codec):
+        index = index[:-1] + b" " * (-len(index) % ALIGNMENT) + b"\n"
     return [index, *chain.from_iterable([group.payloads for group in groups])]
+
+
+def _stays(codec: Any) -> bool:
+    """Whether a payload may stay in the memory of its bundle: the decoders of other codecs may expect bytes."""
+    return codec.__class__ is int and codec in MEMORY_CODECS
 
 
 def body_of(groups: Sequence[MessageGroup]) -> Sequence[bytes]:
@@ -282,7 +293,7 @@ def decode(body: bytes) -> list[MessageGroup]:
 
 
 def _lone(entry: dict[str, Any], body: bytes, start: int) -> MessageGroup | None:
-    """The group of a lone plain message whose payload begins at `start`; None for any other entry."""
+    """The group of a lone plain message with its payload from `start` on; None for any other entry."""
     length = entry.get("length")
     if len(entry) != 4 or length.__class__ is not int or length != len(body) - start:
         return None
@@ -304,6 +315,9 @@ def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[lis
     end = start + length * count
     if end > len(body):
         raise MalformedBundleError("lengths do not add up")
+    is_alone = length >= VIEW_FROM and count == 1 and room == BUNDLE_MESSAGES and end == len(body)
+    if is_alone and not start % ALIGNMENT and _stays(entry.get("codec")):
+        return [memoryview(body)[start:end]], length, end  # type: ignore[list-item]  # a view serves as bytes
     return [body[start:end]] if count == 1 else equal_parts(body, start, length, count), length, end
 
 

@@ -1,4 +1,4 @@
-"""Messages to one endpoint alone, whatever its interests: shares of a group's work, and acknowledgements of them."""
+"""Messages to one endpoint alone, whatever its interests: shares of a group's work, and acknowledgements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glue.topics.published import PublishedTopics
 
 
 class DirectSender:
-    """Numbers such messages, and sends them to a peer or delivers them here."""
+    """Numbers messages for one endpoint, and sends or locally delivers them."""
 
     __slots__ = ("_local", "_outbox", "_published", "_statistics", "_subscriptions")
 

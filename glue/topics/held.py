@@ -14,7 +14,7 @@ from glue.contract import Options
 from glue.topics.bundle import MessageGroup
 from glue.topics.published import PublishedTopic
 
-NOT_FOUND = "messages to nobody at the start"  # counted in addition to "messages to nobody", for held messages
+NOT_FOUND = "messages to nobody at the start"  # held ones; counted among "messages to nobody", too
 
 
 class Parcel:
@@ -45,9 +45,9 @@ class Parcel:
 
 
 class HeldParcels:
-    """The parcels of one endpoint in the order in which they were published, and how long they wait.
+    """The held parcels of one endpoint in the order of publication, and the time of their release.
 
-    The caller bounds them: their `size` (bytes) counts as backlog, at whose limit it stops publishing.
+    The `size` (bytes) counts as backlog of the endpoint. The limit of the backlog bounds it.
     """
 
     __slots__ = ("_until", "is_complete", "parcels", "retained", "size")

@@ -41,7 +41,7 @@ class TopicNode(Generic[Holder]):
 class Changes:
     """A counter of changes to the routes of messages: to patterns and to the set of peers.
 
-    `found` caches results that hold until the next change, which clears it.
+    `found` caches results until the next change.
     """
 
     __slots__ = ("count", "found")

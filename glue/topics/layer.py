@@ -121,7 +121,7 @@ class Topics:
 
     @property
     def unfinished(self) -> int:
-        """Messages that a group has to handle, and that none of its members has acknowledged."""
+        """Messages to groups that no member has acknowledged."""
         return self._sharing.count if self._sharing.dispatchers else 0
 
     def commit(self) -> None:
@@ -137,7 +137,7 @@ class Topics:
         return size
 
     def subscribers(self, topic: str) -> Sequence[str]:
-        """Ids of the peers whose announced interests match `topic`, sorted. Raises TopicError."""
+        """Sorted ids of the peers with an announced interest that matches `topic`. Raises TopicError."""
         check_topic(topic)
         found = self.peers.index.match(topic)
         return (

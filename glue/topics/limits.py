@@ -23,7 +23,7 @@ WAITING_SIZE = 64 << 20
 
 
 class Pace:
-    """One topic at one interval: the value that waits, if there is one."""
+    """A topic at an interval, and the value that waits, if any."""
 
     __slots__ = ("expires", "size", "waiting")
 
@@ -34,7 +34,7 @@ class Pace:
 
 
 class Limits:
-    """The limited interests of this endpoint and its peers, and the values that wait for them."""
+    """The limited interests of this endpoint and its peers, and the values that wait for the end of an interval."""
 
     __slots__ = ("_index", "_paces", "_size", "_statistics", "heap", "users")
 
@@ -47,7 +47,7 @@ class Limits:
         self._size = 0
 
     def __bool__(self) -> bool:
-        """Whether there is any such interest, or a value that waits."""
+        """Whether there is any limited interest."""
         return bool(self.users)
 
     @property
@@ -100,7 +100,7 @@ class Limits:
                 pace.expires = inf if lifespan is None else now + lifespan
 
     def due(self, now: float) -> Iterator[Publication]:
-        """What waited for the end of an interval that is over."""
+        """Yield the values that waited for the end of an interval, once the interval is over."""
         while self.heap and self.heap[0][0] <= now:
             _, interval, topic = heapq.heappop(self.heap)
             pace = self._paces[interval, topic]

@@ -1,4 +1,4 @@
-"""Topic names and patterns: checks whose errors say what is wrong, and where.
+"""Topic names and patterns: checks with errors that say what is wrong, and where.
 
 The rules are those of MQTT 3.1.1, section 4.7. Levels are separated by `/` and may be empty. `+` stands for one whole
 level. `#`, only as the last level, stands for any number of levels, including none. `index.py` matches names.

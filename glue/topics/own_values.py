@@ -37,14 +37,14 @@ class OwnValues:
         self._statistics = statistics
 
     def keep(self, group: MessageGroup, expires: float) -> None:
-        """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
+        """Keep the last message of a group for late joiners; without room, count a refusal and keep nothing."""
         if not group.payloads[-1]:
             self.table.discard(group.topic, self._identity[1])
         elif not self.table.put(retained(group, *self._identity, expires)):
             self._statistics["retained values refused: too many"] += 1
 
     def keep_limited(self, interests: Iterable[str]) -> None:
-        """Keep the values that new limited interests want on their wrapped topics, too, with numbers of their own."""
+        """Keep the values for new limited interests on wrapped topics, too, with sequence numbers of those topics."""
         if not self._limits:
             return
         for interest in interests:
@@ -63,7 +63,7 @@ class OwnValues:
                         self._statistics["retained values refused: too many"] += 1
 
     def replay(self, now: float, peer: str, patterns: list[str], held: HeldParcels | None) -> None:
-        """Send a peer the values kept for its new interests; those of `held` messages are sent with these."""
+        """Send a peer the kept values for its new interests, except on topics in `held.retained`."""
         for value in self.table.matching(patterns, now):
             if held is not None and value.topic in held.retained:
                 continue

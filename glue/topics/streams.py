@@ -1,12 +1,12 @@
 """Streams, one for each publisher and topic: reports gaps and drops late messages.
 
-Reliable and best-effort messages of a topic are counted separately: a message's *position* is its number among its
-kind, by default its sequence number.
+Reliable and best-effort messages of a topic are counted separately. The *position* of a message is its number in the
+count of its kind; by default, position and sequence number are equal.
 
 Reliable messages are handed up in strictly increasing order. A jump in their positions is a gap, reported at once. A
-late reliable message is dropped. This happens after a long stop of this host: the publisher gave this endpoint up and
-began a new channel, whose messages are read before those still waiting in the other socket. Best-effort messages may be
-reordered: a jump is a gap only if it is not filled within GRACE.
+late reliable message is dropped. Late messages come after a long stop of this host, when the publisher has given this
+endpoint up and has begun a new channel: the host may read the new channel before older messages in another socket.
+Best-effort messages may be reordered: a jump is a gap only if it is not filled within GRACE.
 
 False gaps are avoided. A stream begins with the first message received. A subscription learns only of gaps after a
 message received in its time. A restarted count, after the publisher forgot the topic, is no jump.

@@ -1,9 +1,9 @@
-"""Last wills: messages that another endpoint publishes in the name of one that is lost.
+"""Last wills: messages that peers publish in the name of a lost endpoint.
 
 Such a message travels on `$glue/will/OWNER/INCARNATION/NUMBER/NAME/TOPIC` to the peers that want TOPIC: the id, the
 incarnation and the name (percent-encoded) of the lost endpoint, and the number of the will. Several endpoints may
-publish the same will; each receiver takes the first. A retained will is kept by each that published it, for late
-joiners, until its owner is back.
+publish the same will; each receiver takes the first. Each endpoint that published a retained will keeps it for late
+joiners until the owner is back.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def parse_will(topic: str) -> tuple[Identity, int, str] | None:
 
 
 class Wills:
-    """The wills that this endpoint published for others, and those that it received."""
+    """The wills that this endpoint published for others, and the wills received from peers."""
 
     __slots__ = (
         "_index", "_kept", "_local", "_outbox", "_own_id", "_published", "_received", "_seen", "_statistics",
@@ -81,7 +81,7 @@ class Wills:
         self._kept: OrderedDict[tuple[str, str], ExecuteWill] = OrderedDict()  # by owner and topic
 
     def execute(self, will: ExecuteWill) -> None:
-        """Publish a will, unless it came from another endpoint before."""
+        """Publish a will, unless this endpoint has published or received it before."""
         if not self._is_new(will.owner, will.number):
             return
         self._statistics["wills published"] += 1

@@ -1,7 +1,7 @@
-"""Wrapped topics: an interest that asks for less, and the topics of what is sent for it.
+"""Wrapped topics: interests in a part of the messages, and the topics on which this part travels.
 
-Such an interest is an ordinary pattern under `$glue/`, with the wanted pattern at its end. The publisher reads it, and
-publishes what is wanted on the topic that is made alike, so that it matches. The receiver takes the wrapping off.
+A wrapped interest is an ordinary pattern under `$glue/`, with the wanted pattern at its end. The publisher reads the
+interest and publishes the wanted messages on a wrapped topic that matches it. The receiver removes the wrapping.
 
 * `$glue/limited/INTERVAL/PATTERN`: the latest value of each topic, once in INTERVAL milliseconds at most.
 * `$glue/share/GROUP/MEMBER/+/PATTERN`: a member's share of the messages (see `shared/wire.py`).

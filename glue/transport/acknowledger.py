@@ -98,7 +98,7 @@ class Acknowledger:
         self._owing.pop(peer, None)
 
     def due(self, now: float) -> list[Outbound]:
-        """The acknowledgements to send now: urgent ones, and delayed ones whose time has come."""
+        """The acknowledgements to send now: all urgent ones, and the delayed acknowledgements now due."""
         late = self._late
         while late and late[0][0] <= now:
             at, incoming = late.popleft()

@@ -9,9 +9,9 @@ from glue.transport.member import Member
 
 
 class Barrier:
-    """The frames handed to a channel until now, which a frame of another channel must not overtake.
+    """The frames handed to a channel until now; frames of another channel must not overtake them.
 
-    `stop` is the frame before which all of it lies; None as long as some of it is neither sent nor expired.
+    `stop` is the sequence after the last of these frames; None as long as a frame is neither sent nor expired.
     """
 
     __slots__ = ("_left", "_members", "handed_over", "number", "stop")
@@ -19,7 +19,7 @@ class Barrier:
     def __init__(
         self, number: int, members: Mapping[str, Member], handed_over: Mapping[str, Barrier], stop: int | None
     ) -> None:
-        """`members` and `handed_over` are those of the channel with this number, and change with it."""
+        """`members` and `handed_over` belong to the channel with this number, and change with the channel."""
         self.number = number
         self.stop = stop
         self.handed_over: dict[str, Barrier] = {}  # by peer that gets what was not yet sent on another channel
@@ -27,11 +27,11 @@ class Barrier:
         self._left = handed_over
 
     def holds(self, peers: Iterable[str]) -> bool:
-        """Whether any of these peers has yet to get some of it. Other peers hold up no message."""
+        """Whether any of these peers has yet to get some of the frames. Other peers hold up no message."""
         return any(self.holds_one(peer) for peer in peers)
 
     def holds_one(self, peer: str) -> bool:
-        """Whether this peer has yet to get some of it."""
+        """Whether this peer has yet to get some of the frames."""
         member = self._members.get(peer)
         if member is not None:
             if self.stop is None or member.next < self.stop:
@@ -59,7 +59,7 @@ class PendingMessage:
         self.offset = 0
 
     def take(self, count: int) -> Outbound:
-        """Take the next `count` frames; what is said of the whole message is said of the last of them."""
+        """Take the next `count` frames; counts and receipts of the whole message go with its last frame."""
         item, offset = self.item, self.offset
         self.offset = stop = offset + count
         if not offset and stop == len(item.bodies):

@@ -4,8 +4,8 @@ A channel belongs to a flow: a set of peers and a class. One peer is served by u
 member acknowledges on its own. The channel queues frames beyond the windows and keeps frames until all members have
 acknowledged them. It detects the losses of each member, and probes silent members (see `recovery`).
 
-A member that would hold up the others is detached (see `slow_receivers`): it receives each frame by unicast, at its own
-rate.
+A member that would hold up the others is detached (see `slow_receivers`). A detached member receives each frame by
+unicast, at its own rate.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The state of the sending end of one channel, as far as its policies look at it.
+"""The state of the sending end of a channel, for the policies of the channel.
 
-`slow_receivers`, `recovery` and `fec.policy` use this class. They do not depend on `channel`, which calls them.
+The policies are `slow_receivers`, `recovery` and `fec.policy`. `channel` calls these modules; they do not import
+`channel`.
 """
 
 from __future__ import annotations

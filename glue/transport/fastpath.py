@@ -3,8 +3,8 @@
 In a session (`glue.fastpath.session`) each frame is a whole message. Frames are numbered at once; the rest of the work
 is deferred to one commit for all frames. A session serves only the simple case: one unicast channel each way, without
 missing or waiting frames. A commit brings transport to the state of the ordinary way. It records one flight for each
-frame on its way, and one for all frames acknowledged since. It reads the newest acknowledgement, which includes the
-older ones, and notes the acknowledgement owed in return.
+frame under way, and a single flight for all frames acknowledged since. The commit reads only the newest
+acknowledgement, because it covers all earlier ones, and notes the acknowledgement owed in return.
 """
 
 from __future__ import annotations

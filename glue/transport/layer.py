@@ -1,14 +1,14 @@
 """Reliable delivery between endpoint ids over datagrams that may be lost, doubled or overtaken.
 
-A flow is a set of receivers and a class of data. Each flow has a channel: one sequence of frames, by unicast to one
-receiver or by multicast to several, acknowledged by each on its own. This module finds the channel of an item and runs
-timers and acknowledgements. `channel` is the sending end, `reception` the receiving end. Channels of a more urgent
+A flow is a set of receivers and a class of data. Each flow has a channel: a sequence of frames, by unicast to one
+receiver or by multicast to several. Each receiver acknowledges on its own. This module finds the channel of an item and
+runs timers and acknowledgements. `channel` is the sending end, `reception` the receiving end. Channels of a more urgent
 class send first. Each channel has its own windows. Therefore no channel delays another, and none starves.
 
 Channel numbers count up and are never used twice in the life of an endpoint. A new set of receivers starts at sequence
 0, and frames of an older set cannot be mistaken for its own. Barriers hold back frames that must not overtake others
-(`Outbound.after`). A peer that discovery lost and found again in the same life continues its sequences, so that no
-frame is delivered twice.
+(`Outbound.after`). If discovery loses a peer and finds the same life again, the sequences of the peer continue.
+Therefore no frame is delivered twice.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class Transport:
             self.statistics["frames undelivered"] += given_up
 
     def _retire(self, channel: Channel) -> None:
-        """Accept no new frames on a channel that lost a member; close it once the others have all its frames."""
+        """Accept no new frames on a channel that lost a member; close it once the others have received all frames."""
         if self.channels.get(channel.flow) is channel:
             del self.channels[channel.flow]
             self._replaced.setdefault(channel.flow, []).append(channel)

@@ -1,6 +1,6 @@
 """One receiver of a channel, as seen by the sender: frames acknowledged, frames lost, round trip.
 
-A *hole* is a frame that the member misses although it has a later one. A hole is a loss or a reordered frame. Time
+A *hole* is a missing frame before a frame that has arrived. A hole is a loss or a reordered frame. Time
 decides, as in RACK (RFC 8985). If no frame ever came late, a hole counts as lost at once. Else the sender waits for the
 longest delay seen (the *patience*). Late frames and needless resends increase the patience, and it decays slowly.
 """

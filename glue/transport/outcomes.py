@@ -29,7 +29,7 @@ class Awaited:
 
 
 class Outcomes:
-    """The book of one endpoint's transport; `news` is what is to be told at the next occasion."""
+    """The accounting of one endpoint's transport; `news` has the events to hand up in the next turn."""
 
     __slots__ = ("_statistics", "news")
 
@@ -38,13 +38,13 @@ class Outcomes:
         self.news: list[Upward] = []
 
     def delivered(self, count: int, repaired: int) -> None:
-        """Count messages that reached their receivers, `repaired` of them only after a resend."""
+        """Count delivered messages, `repaired` of them delivered only after a resend."""
         self._statistics["messages delivered"] += count - repaired
         if repaired:
             self._statistics["messages repaired"] += repaired
 
     def lost(self, peer: str, count: int, cause: str, receipts: Iterable[Hashable] = ()) -> None:
-        """A peer will not get so many messages, those of these receipts among them."""
+        """Count and report `count` messages that a peer will not get, and fail their receipts."""
         if count:
             self._statistics[f"messages lost: {cause}"] += count
             self.news.append(Undelivered(peer, count, cause))
@@ -61,7 +61,7 @@ class Outcomes:
         self.lost(member.peer, count, cause, _forgotten(awaited, member.peer, member.skip))
 
     def expired(self, peers: Iterable[str], item: Outbound) -> None:
-        """A message was too old to be sent at all."""
+        """Count a message as expired for these peers: it was too old to be sent at all."""
         for peer in peers:
             self.lost(peer, item.messages, "expired", item.receipts)
 
@@ -73,7 +73,7 @@ class Outcomes:
         member: Member,
         cause: str | None,
     ) -> None:
-        """A member is about to be taken off the channel; without a cause, what it misses takes another way."""
+        """Count the messages of a member to be removed; without a cause, another channel sends the missing ones."""
         peer = member.peer
         had = [flight for flight in flights if flight.stop <= member.next and peer not in flight.forgone]
         repaired = sum([flight.item.messages for flight in had if peer in flight.repaired])
@@ -85,7 +85,7 @@ class Outcomes:
             self.lost(peer, sum([item.messages for item in (*missing, *unsent)]), cause, receipts)
 
     def acknowledged(self, awaited: list[Awaited], members: Mapping[str, Member]) -> None:
-        """Report the receipts whose messages have arrived; keep the others in `awaited`."""
+        """Report the receipts of messages that have arrived; keep the other receipts in `awaited`."""
         for one in awaited:
             for peer in [peer for peer in one.peers if members[peer].next >= one.stop]:
                 del one.peers[peer]

@@ -1,19 +1,19 @@
 """Slow receivers: members of a group that are served on their own and hold up no other member.
 
-A member is *detached* if it is silent for a while, if it alone has no room for more frames, or if it loses much more
-than the other members. From then on it is served at its own rate. While its own window keeps up with the group, it
-still receives the multicast, and only what it misses goes to it by unicast. When it falls behind, every frame goes to
-it by unicast until it has caught up.
+A member is *detached* for one of three causes: silence for a while, no room for more frames while the other members
+have room, or much more loss than at the other members. From then on the member is served at its own rate. While its own
+window keeps up with the group, the member still receives the multicast, and only missing frames go by unicast. A member
+that falls behind receives every frame by unicast until it has caught up.
 
-The channel keeps what a detached member lacks, up to a limit. Beyond the limit it gives up whole messages, the oldest
-first, and tells the member to skip them; its application is told of the gap. The member is *attached* again when it
-keeps up and loses no more than usual.
+The channel keeps the frames that a detached member lacks, up to a limit. Beyond the limit the channel gives up whole
+messages, the oldest first, and tells the member to skip them. The member's application is told of the gap. The member
+is *attached* again when it keeps up and loses no more than usual.
 
 A member that was stopped for a moment, or had no share of a busy machine, loses nothing. When the limit is reached,
 the sender waits until that member has caught up, or has been silent or behind for too long.
 
-A group may change while a member, detached on the older channel, still lacks messages that must not be overtaken. The
-new channel invites this member only after it has received them, so that the other members need not wait.
+A group may change while a member, detached on the older channel, still lacks messages that must not be overtaken. Then
+the new channel invites this member only after the older channel has delivered them. The other members need not wait.
 
 One member always stays attached: if no member keeps up, the sender is too fast.
 """

@@ -81,7 +81,7 @@ class Window:
         self._tolerance = NOISE if is_bulk else 0.0  # the others are allowed more queue than most jitter
         self._growth = BULK_GROWTH if is_bulk else GROWTH
         self._starting = True  # doubling each round trip
-        self._round_ends = 0  # the transmission whose arrival ends this round
+        self._round_ends = 0  # this round ends when this transmission arrives
         self._started = 0.0  # when this round began
         self._delivered = 0  # frames acknowledged in this round
         self._best = math.inf  # shortest round trip of this round

@@ -1,9 +1,10 @@
 """The transport's entries in the header, key "transport": declared here, and checked once where they enter.
 
 Channels count from 1, sequences from 0. `age_ms` is the time since the message was handed to transport, and `attempt`
-counts resends. `held_us` is the time since the newest acknowledged frame came. `next` is acknowledged with all below
-it. A window counts the frames beyond `next` that the receiver will take. Data to one peer carries an acknowledgement
-in its fields `ack_...`, without ranges, which promises the full WINDOW; a channel of 0 stands for none.
+counts resends. `held_us` is the time since the newest acknowledged frame came. All sequences below `next` are
+acknowledged. A window counts the frames from `next` on that the receiver will take. Data to one peer carries an
+acknowledgement in the fields `ack_...`, without ranges. This acknowledgement promises the full WINDOW; a channel of 0
+stands for no acknowledgement.
 """
 
 from __future__ import annotations

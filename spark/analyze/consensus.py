@@ -62,8 +62,8 @@ def leaders(said: DataFrame, vantage: DataFrame) -> DataFrame:
 def commits(said: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame:
     """Return the durations of commits: (measure, sender, receiver, value_ns, interval). The receiver is "model …".
 
-    A commit lasts from the leader's first append with an entry to its first append whose commit index covers the entry,
-    at the point where the leader is seen best. Entries committed before they were first seen give no sample.
+    A commit lasts from the leader's first append with an entry to the first append with a commit index that covers the
+    entry, at the point where the leader is seen best. Entries committed before they were first seen give no sample.
     """
     here = said.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point")
     appends = here.where(sql.col("kind") == APPEND)

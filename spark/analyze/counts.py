@@ -34,12 +34,12 @@ def tables(rows: DataFrame, troubled: DataFrame, whole: DataFrame, buckets: Data
 def counted() -> list[Column]:
     """Return the sums over deliveries in all tables of losses.
 
-    - `sent`, `arrived`: datagrams whose fate is known, and the part that arrived.
+    - `sent`, `arrived`: datagrams with a known fate, and the part that arrived.
     - `lost`: datagrams that left and did not arrive (one-way loss, RFC 7680). A resend is another datagram.
     - `duplicates`: further copies of arrived datagrams (RFC 5560).
     - `later_attempts`: datagrams with an attempt above 0. These are resends, and frames of a group that a member first
       gets by unicast.
-    - `unobserved`: datagrams whose fate is unknown, because the sender or the receiver had no capture at that time.
+    - `unobserved`: datagrams with an unknown fate, because the sender or the receiver had no capture at the time.
     - `seen`: datagrams captured at the receiver.
     - `bytes`: UDP payload of all datagrams.
     """
@@ -62,7 +62,7 @@ def pairs(rows: DataFrame) -> DataFrame:
 
 
 def streams(rows: DataFrame, frames: DataFrame) -> DataFrame:
-    """Return `counted` per stream (a channel of a sender's life) and receiver, with its first and last time.
+    """Return `counted` per stream (a channel of a sender's life) and receiver, with the first and last time.
 
     `channel` is null for acknowledgements, discovery and best effort. `unseen` counts frames of `lost` datagrams that
     were acknowledged nevertheless. The capture, not the network, lost at least as many.
@@ -77,11 +77,11 @@ def streams(rows: DataFrame, frames: DataFrame) -> DataFrame:
 
 
 def troubled(rows: DataFrame) -> DataFrame:
-    """Return the frames of streams that were sent more than once to a receiver, or never arrived, one row for each.
+    """Return the frames of streams that were sent more than once to a receiver, or never arrived.
 
-    - `arrivals`, `lost`: transmissions that arrived, and transmissions that did not.
+    - `arrivals`, `lost`: arrived transmissions, and lost transmissions.
     - `resends`: transmissions after the first. Without a capture at the sender, the number of the latest attempt.
-    - `spare`: arrived resends whose frame arrived by another transmission, too; null if unobserved.
+    - `spare`: arrived resends of a frame with another arrival; null if unobserved.
     - `missed`: earlier attempts that must have been lost, if the sender has no capture; else 0. For a frame of a group
       the number is at most 1, because its resends may have been for other members.
     - `repair_ns`: time from the first transmission to the first arrival, by the sender's clock. Null if the first
@@ -120,12 +120,12 @@ def troubled(rows: DataFrame) -> DataFrame:
 
 
 def repairs(frames: DataFrame) -> DataFrame:
-    """Return frames that were resent or mended, per sender, receiver and interval.
+    """Return resent and mended frames, per sender, receiver and interval.
 
-    - `frames`, `resends`: frames that were resent, and their resends.
+    - `frames`, `resends`: resent frames, and their resends.
     - `spare`: resends of frames that had arrived. The acknowledgement was lost or late.
     - `missed`: transmissions that must have been lost, for senders without a capture.
-    - `repaired`: frames whose first attempt was lost and whose resend arrived.
+    - `repaired`: frames with a lost first attempt and an arrived resend.
     - `mended`: frames restored by parity, also if they were resent.
     - `unrepaired`: frames without any arrival or acknowledgement in the trace.
     """

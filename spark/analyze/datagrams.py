@@ -20,7 +20,7 @@ KEPT = ("attempt", "channel", "sequence", "size", "fragment_index")
 
 
 def datagrams(frames: DataFrame, points: Sequence[str]) -> DataFrame:
-    """Return one row for each datagram: `NAME`, fields of the header, and its sightings.
+    """Return a row for each datagram: `NAME`, fields of the header, and sightings.
 
     - `kind`: position in `KINDS`, from 1; 0 or null for other kinds.
     - `address`: hash of the destination.

@@ -1,4 +1,4 @@
-"""Table `deliveries`: one row for each datagram and each capture point that should have received it."""
+"""Table `deliveries`: a row for each datagram and each capture point expected to receive it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def deliveries(datagrams: DataFrame, lives: DataFrame, addresses: DataFrame, poi
     - `home`: number of the capture point at the sender, null if unknown.
     - `sent_ns`: departure by the clock of `home`, null if not captured there.
     - `receiver`: number of the receiving point. A multicast has a row for every other point. A unicast has one row, for
-      the home of its endpoint. It is null if that home is unknown, or is the sender's own: local traffic does not cross
-      the network.
+      the home of its endpoint. The number is null if this home is unknown, or if the sender has the same home: local
+      traffic does not cross the network.
     - `arrived_ns`: first arrival by the receiver's clock, null without one.
     - `copies`: number of arrivals.
     """

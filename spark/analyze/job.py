@@ -204,7 +204,7 @@ def _whereabouts(spark: SparkSession, lives: Sequence[Life], points: list[str]) 
 
 
 def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
-    """Return the point where each life is seen best: its home, else the first point that saw it."""
+    """Return the point where each life is seen best: the home, else the first point with sightings of the life."""
     rows = [
         (*life.key, life.home or next(point for point in points if point in life.seen), life.home is not None)
         for life in lives

@@ -1,8 +1,8 @@
-"""Capture points that share a name, such as hosts with one host name. They are distinguished by file.
+"""Capture points with the same name, such as hosts with equal host names, distinguished by file.
 
 Consecutive files of one name are pieces of one recording. If the counters of a sender overlap in two files, both files
-were captured at the same time, whatever the clocks show. Then the files are recordings of different places. Merged,
-they would look like one place that received everything several times.
+were captured at the same time, whatever the clocks show. Then the files are recordings of different places. Merged, the
+files would look like a single place that received everything several times.
 """
 
 from __future__ import annotations

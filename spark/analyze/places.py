@@ -6,7 +6,7 @@ the endpoint's *home*. Losses and delays are measured from the sender's home to 
 Recorded directions decide the home if there are any. Otherwise the home is the point with the fewest gaps in the
 endpoint's counters, between the first and the last one seen there. Among nearly equal points, answers to the endpoint's
 data take longest at its home, where they are the full round trip, and the endpoint's own answers take shortest. A
-single point is the home of every endpoint whose counters have no gaps.
+single point is the home of every endpoint without gaps in its counters.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_LIVES = 1_000_000
 
 @dataclass
 class Life:
-    """One life of an endpoint: its address, and its first and last time at each capture point (ns)."""
+    """A life of an endpoint: the address, and the first and last time at each capture point (ns)."""
 
     sender: str
     incarnation: int
@@ -128,8 +128,8 @@ def find_homes(
 ) -> None:
     """Set the home of each life.
 
-    `coverage` has `seen_i` for each life: its datagrams at point number i. `answers` has the least time from data to
-    its acknowledgement by (sender, acknowledging endpoint, point), without the time that the receiver held it.
+    The `coverage` of a life has `seen_i`, the number of datagrams at point number i. The `answers` are the least times
+    from data to acknowledgement by (sender, acknowledging endpoint, point), without the delay at the receiver.
     """
     seen = {(row["sender"], row["incarnation"]): row for row in coverage}
     for life in lives:
@@ -168,8 +168,8 @@ def lives_table(session: SparkSession, lives: Sequence[Life], points: Sequence[s
 def addresses_table(session: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
     """Return owners of addresses: (point, begins, ends, owner, owner_incarnation, owner_home, address).
 
-    Usually a life has its own address. If several lives share one, each owns it from its first datagram on, by the
-    capture point's clock.
+    Usually a life has its own address. If several lives share an address, each life owns the address from its first
+    datagram on, by the capture point's clock.
     """
     by_address: dict[tuple[str, int], list[Life]] = {}
     for life in lives:

@@ -146,7 +146,7 @@ def write_tables(result: Result, directory: Path) -> None:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield a path for writing, and then move the file to its place, so that a reader never sees a part of it."""
+    """Yield a path for writing, and then move the file to its place, so that readers see only complete files."""
     fresh = path.with_name(f"{path.name}.new")
     try:
         yield fresh

@@ -236,7 +236,7 @@ def _clocks(result: Result) -> Iterator[Finding]:
 
 
 def _models(result: Result) -> Iterator[Finding]:
-    """Yield who led each model, and how fast it committed."""
+    """Yield the leaders of each model, and the time of a commit."""
     terms: dict[str, list[Row]] = {}
     for row in result["leaders"]:
         if row["leader"] is not None:

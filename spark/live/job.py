@@ -39,8 +39,8 @@ EVER = 1 << 62  # nanoseconds since 1970: the year 2116
 class Live:
     """Job of a live analysis. All times are in seconds.
 
-    - `captures`: the directory that grows.
-    - `state`: the job's own directory. A job that starts with it again continues.
+    - `captures`: the growing directory.
+    - `state`: the job's own directory. A new job with the same directory continues.
     - `told`: called with the result of each analysis.
     - `said`: called with progress as text.
     - `every`: time between two reports.

@@ -122,7 +122,7 @@ def _partitions(path: str) -> list[Partition]:
 
 
 def _gone(part: Partition, tally: Tally) -> pa.RecordBatch:
-    """Return the row of `files` for a partition whose file was deleted before it was read."""
+    """Return the row of `files` for a partition of a file that was deleted before it was read."""
     row = dict.fromkeys((column.name for column in FILES), None) | {
         "file": part.path, "start": part.start, "records": tally.records, "datagrams": tally.datagrams, "skipped": [],
         "bytes": tally.bytes, "faults": 1, "fault": "it was deleted before it was read", "fault_offset": part.start,

@@ -1,6 +1,6 @@
 """Offset and drift between the clocks of two capture points, computed from two-way traffic alone.
 
-The raw delay of a datagram is its arrival by one clock less its departure by the other. It is the true delay plus the
+The raw delay of a datagram is the arrival by one clock less the departure by the other clock: the true delay plus the
 offset of the clocks. True delays are positive. Therefore the offset, as a line over time, lies below the raw delays of
 one direction and above the negated raw delays of the other. Only the lower convex hull of each direction can touch this
 line (Zhang, Liu, Xia: Clock Synchronization Algorithms for Network Measurements, INFOCOM 2002; Paxson: On Calibrating

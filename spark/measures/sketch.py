@@ -35,8 +35,8 @@ def value_of(bucket: int) -> float:
 def quantile(counts: dict[int, int], share: float) -> float | None:
     """Return the value below which `share` (0 to 1) of the counted values lie, None without values.
 
-    `counts` is by bucket. The rank follows RFC 2330, section 11.3: the least value whose share of values at or below
-    reaches `share`.
+    `counts` is by bucket. The rank follows RFC 2330, section 11.3: the least value with at least `share` of the values
+    at or below.
     """
     total = sum(counts.values())
     wanted = max(1, math.ceil(share * total - 1e-9))

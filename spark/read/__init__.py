@@ -1,10 +1,10 @@
-"""Reader of captures (pcap, pcapng) as rows of `frames`, in Arrow batches. It needs NumPy and no JVM.
+"""Reader of captures (pcap, pcapng) as rows of `frames`, in Arrow batches. The reader needs NumPy and no JVM.
 
 records, pcap, pcapng    starts of captured frames in a block of a file
 link                     link, VLAN, IP and UDP headers, trains of datagrams
-header, templates        glue's headers: one by one, and thousands at once
+header, templates        glue's headers: single headers, and thousands at once
 bodies                   contents of bodies
-frames                   all of it, as Arrow batches
+frames                   all columns, as Arrow batches
 files, cuts, partitions  paths and files, and how parts of a large file are read
 """
 

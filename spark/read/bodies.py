@@ -175,7 +175,7 @@ Consensus = tuple[str, str, str, int, bool | None, int | None, int | None, int |
 def _consensus(body: bytes) -> list[Consensus] | None:
     """Return the appends and vote requests at the beginning of a bundle, None without any.
 
-    A message whose array is not complete in the frame is left out.
+    A message is left out if the frame does not hold its whole array.
     """
     line, newline, _ = body.partition(b"\n")
     if not newline or MODEL not in line:

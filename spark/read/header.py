@@ -1,6 +1,6 @@
 """Meaning of one header: from the JSON object of docs/wire-format.md to columns of `frames`.
 
-This module reads one header at a time. `templates` calls it for one header of each template. Therefore both give equal
+This module reads single headers. `templates` calls this module for a header of each template. Therefore both give equal
 results.
 """
 

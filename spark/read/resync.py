@@ -5,7 +5,7 @@ true blocks, but these end with the payload. A chain longer than any payload, or
 the file. Damage may have destroyed a section's header, and with it the meaning of interfaces. If there are signs of
 this, only another section will do.
 
-A record of pcap has one length and no mark. Therefore all its fields must be plausible, and its time must be near that
+A record of pcap has one length and no mark. Therefore all fields must be plausible, and the time must be near the times
 of earlier records. The same must hold for all following records, for longer than any payload. Records within the
 payload of the damaged record may lead to the next record, but the damaged record's IP header tells where it starts.
 """
@@ -43,7 +43,7 @@ NEAR = 86_400
 
 
 def next_block(buffer: Bytes, size: int, order: str, over: bool, only_section: bool) -> tuple[int, bool]:
-    """Find the next block among the first `size` bytes of a buffer, whose first byte is known to be no start.
+    """Find the next block among the first `size` bytes of a buffer; the first byte is known to be no start.
 
     Returns (byte, found). If not found, no block starts before this byte, and more bytes are needed. `over` tells that
     no bytes follow. `order` is the byte order so far. With `only_section`, and after an apparent section header, the

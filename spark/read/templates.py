@@ -1,7 +1,7 @@
 """Fast reading of headers: headers that differ only in digits are read together.
 
-With every digit replaced by 0, the headers of one stream are equal while their numbers keep their widths. This text is
-a *template*. The first header of a template is parsed as JSON, and the parser notes the position of each number. For
+With every digit replaced by 0, the headers of a stream are equal as long as no number grows wider. This text is a
+*template*. The first header of a template is parsed as JSON, and the parser notes the position of each number. For
 the other headers, the digits are columns of a matrix, and sums with powers of ten give the numbers. Headers without a
 template, or with a rare template, are parsed alone. Therefore the result always equals the result of
 `header.interpret`.

@@ -58,10 +58,10 @@ class Replayed:
 def replay(
     datagrams: Iterable[Captured], settings: Settings, wait: Callable[[int], object] = lambda time: None
 ) -> Replayed:
-    """Run the trace through the layers of an endpoint with these settings, which include its name.
+    """Run the trace through the layers of an endpoint with these settings, the name included.
 
-    `datagrams` are in the order of capture at the endpoint's home, with its own announcements. `wait` is called with
-    the time of each datagram before the datagram is handled, so that a replay can follow a clock.
+    The `datagrams` are in the order of capture at the endpoint's home, with the endpoint's own announcements. `wait` is
+    called with the time of each datagram before the datagram is handled, so that a replay can follow a clock.
     """
     core = EndpointCore(settings, Random(0), 0.0, {})
     core.stack.fit(DATAGRAM_SIZE)

@@ -34,11 +34,11 @@ Row = dict[str, Any]
 def simulate(offer: Offered, changed: Mapping[str, str], seed: int = 0) -> Row:
     """Simulate the offered messages with these settings, and return one row.
 
-    - `expected`: messages, counted once for each other endpoint with an interest at that time.
+    - `expected`: messages, counted once for each other endpoint with an interest at the time.
     - `delivered`: how many of these arrived.
     - `p50_ms`, `p99_ms`: latencies from publishing to the handler.
     - `bytes`: UDP payload of all datagrams. A multicast counts once.
-    - `resends`, `resent_bytes`: datagrams that resend data, and their bytes.
+    - `resends`, `resent_bytes`: resent datagrams, and their bytes.
     - `overhead`: `bytes` per byte of payload, less one.
     - `detached`: how often a member of a group was detached. A detached member gets everything by unicast.
     """

@@ -124,7 +124,7 @@ def percentiles_over_time(result: Result, measure: str) -> str:
 
 
 def resends(result: Result) -> str:
-    """Return resends of frames in each interval: needed ones, and on top those of frames that had arrived."""
+    """Return resends of frames in each interval: needed resends, and on top resends of frames that had arrived."""
     needed, spare = Counter[int](), Counter[int]()
     for row in result["repairs"]:
         needed[row["interval"]] += row["resends"] - (row["spare"] or 0)

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from glue.cmd import play
+from glue.recording import McapReader, RecordedMessage
 from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
 from tests.cmd.conftest import Start
 from tests.spark.truth import Taps
+from tests.support.lan import PATIENCE, Lan
 
 THERE = ("--trace-network-id", "1")
 
@@ -67,6 +69,45 @@ def test_ctrl_c_ends_it_in_the_middle(trace: str, start: Start) -> None:
     player.process.send_signal(signal.SIGINT)
     assert player.finish() == 0, player.errors()
     assert player.events[-1]["messages"] < 50
+
+
+def test_a_recording_of_topics_is_played_byte_for_byte(
+    lan: Lan, environment: dict[str, str], start: Start, tmp_path: Path
+) -> None:
+    first, again = tmp_path / "first.mcap", tmp_path / "again.mcap"
+    address, number = environment["GLUE_MULTICAST_ADDRESS"], int(environment["GLUE_NETWORK_ID"])
+    endpoint = lan.start("kitchen", multicast_address=address, network_id=number)
+    with endpoint.record("home/#", first) as recorder:
+        for number in range(20):
+            endpoint.publish("home/lamp", {"number": number, "ü": [1.5, None]}, properties={"unit": "lux"})
+            endpoint.publish("home/door", bytes(10 * number), retain=True)
+            endpoint.publish("home/map", {"number": number}, codec="msgpack")
+        assert endpoint._running().wait_until(lambda: recorder.messages == 60, PATIENCE)
+    with endpoint.record("home/#", again) as recorder:
+        player = start("play", str(first), "--wait-for", "1", "--speed", "0", "--loop", "2")
+        assert player.finish() == 0, player.errors()
+        assert player.events[-1]["messages"] == 120
+        # and the retained value of the first publisher
+        assert endpoint._running().wait_until(lambda: recorder.messages == 121, PATIENCE)
+    found = [
+        [
+            (one.topic, one.payload, one.json, one.codec, one.retained, dict(one.properties))
+            for one in messages(path)
+            if (one.publisher == "kitchen") is (path == first)
+        ]
+        for path in (first, again)
+    ]
+    for topic in ("home/lamp", "home/door", "home/map"):
+        was, now = ([one for one in side if one[0] == topic] for side in found)
+        assert now == was * 2
+
+
+def messages(path: Path) -> list[RecordedMessage]:
+    reader = McapReader(path)
+    try:
+        return [*reader.messages()]
+    finally:
+        reader.close()
 
 
 def test_a_trace_of_another_network_is_told(trace: str, start: Start) -> None:

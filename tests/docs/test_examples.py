@@ -134,5 +134,17 @@ def test_thermostats() -> None:
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["60 thermostats on 3 hosts", "60 thermostats on 2 hosts"]
+    assert done.stdout.splitlines() == [
+        "60 thermostats are set",
+        "60 thermostats know their targets, though one of three hosts was killed",
+    ]
     assert done.returncode == 0
+
+
+def test_a_webhook() -> None:
+    assert printed("webhook.py") == [
+        *["on disk at door"] * 3,
+        "1 orders/books Emma",
+        "2 orders/books Persuasion",
+        "3 orders/books Sanditon",
+    ]

@@ -24,7 +24,7 @@ from tests.support.lan import PATIENCE, Lan
 class Plant:
     """A publisher and keepers with disks."""
 
-    def __init__(self, keepers: int = 1, replicas: int = 1, loss: float = 0.0) -> None:
+    def __init__(self, keepers: int = 1, replicas: int | None = None, loss: float = 0.0) -> None:
         self.world = World(4)
         self.world.network.set_conditions(Conditions(loss=loss))
         self.publisher = self.world.endpoint("publisher")
@@ -62,15 +62,16 @@ def test_a_receipt_is_true_once_the_message_is_on_disk() -> None:
 
 @pytest.mark.parametrize("loss", [0.0, 0.2])
 def test_replicas_and_numbers_wait_for_so_many_disks(loss: float) -> None:
-    plant = Plant(keepers=3, replicas=2, loss=loss)
-    for acks, least in (("disk", 1), ("replicas", 2), (3, 3)):
-        receipt = plant.publish(acks=acks, wait=5.0)
-        assert receipt
-        assert len(receipt.durable) >= least
-    for acks in (4, 64):
-        receipt = plant.publish(acks=acks)
-        assert (receipt.complete, bool(receipt)) == (True, False)
-        assert receipt.failure == f"3 of {acks} keepers of 'kept/t' with a disk are known"
+    for replicas, numbers in ((None, (("disk", 1), ("replicas", 1), (3, 3))), (2, (("disk", 1), ("replicas", 2)))):
+        plant = Plant(keepers=3, replicas=replicas, loss=loss)
+        for acks, least in numbers:
+            receipt = plant.publish(acks=acks, wait=5.0)
+            assert receipt
+            assert len(receipt.durable) >= least
+        for acks in (4, 64):
+            receipt = plant.publish(acks=acks)
+            assert (receipt.complete, bool(receipt)) == (True, False)
+            assert receipt.failure == f"{replicas or 3} of {acks} keepers of 'kept/t' with a disk are known"
 
 
 def test_without_a_keeper_with_a_disk_a_receipt_is_false_at_once() -> None:

@@ -61,6 +61,8 @@ def value(group: MessageGroup, payload: bytes) -> dict[str, Any]:
     if codec:
         found = codec_of_tag(codec).decode(payload)
         name = name_of_tag(codec)
+        if name == "arrow":
+            found = found.to_pydict()
         return {name: shown(found.tolist() if name == "numpy" else found)}
     return {"json": orjson.loads(payload)} if group.json else {"hex": payload.hex()}
 

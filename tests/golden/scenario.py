@@ -38,6 +38,7 @@ from glue.endpoint.durability import acknowledgement_topic, keeper_interest
 from glue.endpoint.qos import EVENT
 from glue.endpoint.qos_terms import OFFER, Statement, terms_of
 from glue.fastpath.stack import FastStack
+from glue.schema import hash_of, type_interest
 from glue.settings import Settings
 from glue.stack import Identity
 from glue.topics.bundle import MessageGroup
@@ -57,6 +58,21 @@ CODED = {
     "numpy": b'{"dtype":"<i2","shape":[2,3]}  \n' + bytes.fromhex("01000200030004000500ffff"),
 }
 """Payloads by the name of their codec, in the order of the codecs' numbers."""
+
+ARROW = bytes.fromhex(
+    "ffffffff780000001000000000000a000c000600050008000a000000000104000c00000008000800000004000800000004000000"
+    "0100000014000000100014000800060007000c00000010001000000000000102100000001c000000040000000000000001000000"
+    "6e00000008000c0008000700080000000000000110000000ffffffff8800000014000000000000000c0016000600050008000c00"
+    "0c0000000003040018000000080000000000000000000a0018000c00040008000a0000003c000000100000000300000000000000"
+    "00000000020000000000000000000000000000000000000000000000000000000600000000000000000000000100000003000000"
+    "00000000000000000000000001000200fdff0000ffffffff00000000"
+)
+"""A record batch of one column `n` with the 16-bit integers 1, 2 and -3, as pyarrow writes it."""
+
+TEMPERATURE = (
+    b'{"properties":{"celsius":{"type":"number"}},"required":["celsius"],"title":"Temperature","type":"object"}'
+)
+"""The JSON Schema of a dataclass `Temperature` with one field."""
 
 
 class Sent(NamedTuple):
@@ -198,7 +214,7 @@ def golden_datagrams() -> dict[str, bytes]:
     golden["probe"] = of(sent, "kitchen", "discovery", "probe")[0]
     golden["goodbye"] = of(lan.run(1, "hall", Leave()), "hall", "discovery", "goodbye")[0]
     golden |= parity_and_what_it_mended() | a_member_for_whom_too_much_is_kept() | what_messages_carry()
-    return golden | what_travels_on_other_topics()
+    return golden | what_travels_on_other_topics() | a_typed_topic()
 
 
 def fragments_and_their_acknowledgement(lan: Lan) -> dict[str, bytes]:
@@ -275,6 +291,24 @@ def what_messages_carry() -> dict[str, bytes]:
     for number, (name, payload) in enumerate(CODED.items(), 1):
         coded = publication("home/kitchen/state", payload, metadata=Metadata(None, number))
         golden[name] = of(lan.run(1, "kitchen", coded), "kitchen", "transport", "data")[0]
+    lan.run(1, "attic")
+    sent = lan.run(1, "attic", publication("home/attic/state", ARROW, metadata=Metadata(None, 4)))
+    golden["arrow-1"], golden["arrow-2"] = of(sent, "attic", "transport", "data")
+    return golden
+
+
+def a_typed_topic() -> dict[str, bytes]:
+    """Another LAN, where kitchen publishes values of a type, and hall asks for its schema."""
+    lan, golden = Lan(), {}
+    lan.run(1, "kitchen")
+    lan.run(1, "hall", Subscribe(1, "home/#"))
+    told = hash_of(TEMPERATURE)
+    announced = Subscribe(1, type_interest("publish", "Temperature", told, "home/+/temperature"))
+    kept = publication(f"$glue/schema/{told}", TEMPERATURE, json=True, retain=True)
+    sent = lan.run(1, "kitchen", announced, kept)
+    golden["typed"] = of(sent, "kitchen", "discovery", "announce")[0]
+    sent = lan.run(1, "hall", Subscribe(2, f"$glue/schema/{told}"))
+    golden["schema"] = of(sent, "kitchen", "transport", "data")[0]
     return golden
 
 

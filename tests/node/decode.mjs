@@ -118,7 +118,66 @@ function numpy(bytes) {
   return part(0, 0);
 }
 
-const CODECS = { 1: ["msgpack", msgpack], 2: ["cbor", cbor], 3: ["numpy", numpy] };
+/** A table of flatbuffers: where its fields are, by their number in the schema; 0 if one is not there. */
+class Table {
+  constructor(bytes, at) {
+    const vtable = at - bytes.readInt32LE(at);
+    const size = bytes.readUInt16LE(vtable);
+    this.bytes = bytes;
+    this.field = (number) => {
+      const place = 4 + 2 * number < size ? bytes.readUInt16LE(vtable + 4 + 2 * number) : 0;
+      return place && at + place;
+    };
+  }
+  target = (at) => at + this.bytes.readUInt32LE(at);
+  number = (field, read, missing) => (this.field(field) ? this.bytes[read](this.field(field)) : missing);
+  table = (field) => new Table(this.bytes, this.target(this.field(field)));
+  text(field) {
+    const at = this.target(this.field(field));
+    return this.bytes.subarray(at + 4, at + 4 + this.bytes.readUInt32LE(at)).toString("utf8");
+  }
+  tables(field) {
+    const at = this.target(this.field(field));
+    const places = Array.from({ length: this.bytes.readUInt32LE(at) }, (_, index) => at + 4 + 4 * index);
+    return places.map((place) => new Table(this.bytes, this.target(place)));
+  }
+  /** A list of structures of two 64-bit integers. */
+  pairs(field) {
+    const at = this.target(this.field(field));
+    const places = Array.from({ length: this.bytes.readUInt32LE(at) }, (_, index) => at + 4 + 16 * index);
+    return places.map((place) => [place, place + 8].map((each) => Number(this.bytes.readBigInt64LE(each))));
+  }
+}
+
+/** The columns of an Arrow IPC stream with one record batch of signed integers without nulls. */
+function arrow(bytes) {
+  let [at, columns] = [0, []];
+  const found = {};
+  for (;;) {
+    const size = bytes.readInt32LE(at + 4);
+    if (bytes.readUInt32LE(at) !== 0xffffffff) throw new Error("no Arrow stream");
+    if (!size) return found;
+    const encoded = bytes.subarray(at + 8, at + 8 + size);
+    const message = new Table(encoded, encoded.readUInt32LE(0));
+    const [kind, header] = [encoded[message.field(1)], message.table(2)];
+    const body = bytes.subarray(at + 8 + size);
+    if (kind === 1) {
+      const width = (column) => column.table(3).number(0, "readInt32LE", 0) / 8;
+      columns = header.tables(1).map((column) => [column.text(0), width(column)]);
+    }
+    if (kind === 3) {
+      const buffers = header.pairs(2);
+      columns.forEach(([name, width], place) => {
+        const [start, length] = buffers[2 * place + 1];
+        const values = Array.from({ length: length / width }, (_, index) => start + width * index);
+        found[name] = values.map((value) => body.readIntLE(value, width));
+      });
+    }
+    at += 8 + size + Number(message.field(3) ? encoded.readBigInt64LE(message.field(3)) : 0n);
+  }
+}
+
+const CODECS = { 1: ["msgpack", msgpack], 2: ["cbor", cbor], 3: ["numpy", numpy], 4: ["arrow", arrow] };
 
 /** What a payload means. */
 function meaning(group, payload) {

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +11,8 @@ import pytest
 
 import glue
 from glue.cmd import receivers as command
-from glue.endpoint.stores import open_store
+from glue.endpoint.receiver_hosts import BEAT_TOPIC
+from glue.receivers.wire import at_topic, encode
 from tests.support.lan import PATIENCE, Ear, Lan
 
 
@@ -188,64 +185,6 @@ def test_the_command_lists_asks_and_sends(lan: Lan, capsys: pytest.CaptureFixtur
     assert run("account")[0] == 2
 
 
-# ------------------------------------------------------------------------------------------------------- stores
-
-
-@pytest.fixture
-def redis_url(tmp_path: Path) -> Iterator[str]:
-    """A Redis server of its own."""
-    server = shutil.which("redis-server")
-    if server is None:
-        pytest.skip("needs redis-server")
-    pytest.importorskip("redis")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-    try:
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def check_store(url: str) -> None:
-    """A store keeps documents, knows timers, and refuses a former owner."""
-    store = open_store(url)
-    assert store is not None
-    assert store.claim("k", 3, 5) == []
-    assert store.load("k", 3, "x") is None
-    store.save("k", 3, "x", 5, {"state": {"a": 1}}, True)
-    assert store.load("k", 3, "x") == {"state": {"a": 1}}
-    assert store.claim("k", 3, 6) == ["x"]
-    with pytest.raises(glue.FencedError):
-        store.save("k", 3, "x", 5, {"state": {}}, False)
-    with pytest.raises(glue.FencedError):
-        store.claim("k", 3, 5)
-    store.save("k", 3, "x", 6, {"state": {"a": 2}}, False)
-    assert store.claim("k", 3, 6) == []
-    assert store.load("k", 3, "x") == {"state": {"a": 2}}
-    assert store.load("k", 4, "x") is None
-    store.close()
-
-
-def test_sqlite_keeps_state_and_fences(tmp_path: Path) -> None:
-    check_store(f"sqlite:{tmp_path / 'state.db'}")
-    with pytest.raises(glue.StorageError):
-        open_store(f"sqlite:{tmp_path / 'no' / 'state.db'}")
-
-
-def test_redis_keeps_state_and_fences(redis_url: str) -> None:
-    check_store(redis_url)
-
-
 def test_state_and_durable_timers_survive_a_restart(lan: Lan, tmp_path: Path) -> None:
     store = f"sqlite:{tmp_path / 'state.db'}"
     a = lan.start("a")
@@ -259,3 +198,57 @@ def test_state_and_durable_timers_survive_a_restart(lan: Lan, tmp_path: Path) ->
     while b.ask("account/x", "get", PATIENCE) != 105:
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_receivers_that_sleep_do_not_hold_up_the_others(lan: Lan) -> None:
+    a, b = lan.pair()
+    gate = threading.Event()
+
+    def wait(context: glue.Context, message: Any) -> Any:
+        return gate.wait(PATIENCE) if message == "wait" else message
+
+    a.receivers("w", wait, model=alone(a))
+    assert b.ask("w/free", 1, PATIENCE) == 1
+    for number in range(6):
+        b.send(f"w/{number}", "wait")
+    assert b.ask("w/free", 2, PATIENCE) == 2
+    gate.set()
+    assert [b.ask(f"w/{number}", 3, PATIENCE) for number in range(6)] == [3] * 6
+
+
+def test_a_full_mailbox_makes_the_sender_wait_and_loses_nothing(lan: Lan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.endpoint.receiver_running.MAILBOX", 8)
+    a, b = lan.pair()
+    seen: list[Any] = []
+    gate = threading.Event()
+
+    def note(context: glue.Context, message: Any) -> Any:
+        gate.wait(PATIENCE)
+        seen.append(message)
+
+    a.receivers("note", note, model=alone(a))
+    for endpoint in (a, b):
+        gate.clear()
+        seen.clear()
+        threading.Timer(0.1, gate.set).start()
+        for number in range(50):
+            endpoint.send("note/1", number)
+        assert endpoint.ask("note/1", "last", PATIENCE) is None
+        assert seen == [*range(50), "last"]
+
+
+def test_forged_and_damaged_messages_are_counted(lan: Lan) -> None:
+    a, b = lan.pair()
+    a.receivers("account", Account, model=alone(a))
+    assert b.ask("account/x", {"add": 1}, PATIENCE) == 1
+    assert b._receiving is not None
+    runtime, topic = b._receiving.runtime, at_topic(a.id)
+    head = {"batch": 1, "kind": ":account", "partition": 0, "partitions": 64, "seqs": [1], "ids": ["x"]}
+    for payload in (b"", b"{}\n", encode(head, b"[1"), encode({**head, "ids": [3]}, b"[1]\n"), encode(head, b"[1]\nx")):
+        runtime._publish(topic, [payload])
+    runtime._publish(BEAT_TOPIC, [b"no beat", encode({"kinds": 3}), encode({"kinds": {"k": -1}})])
+    assert a._running().wait_until(lambda: a.statistics["endpoint"]["malformed receiver messages"] >= 7, PATIENCE)
+    runtime._publish(topic, [encode(head, b"[1]\n")])  # a receiver of another partition
+    runtime._publish(topic, [encode({"done": [[77]], "results": [[88, 1, 1, 0, 0]], "moved": [[99, "x"]]})])
+    assert b.ask("account/x", {"add": 1}, PATIENCE) == 2
+    assert a.statistics["endpoint"]["answers to unknown batches"] == 3

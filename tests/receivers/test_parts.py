@@ -8,20 +8,25 @@ from typing import Any
 import pytest
 
 import glue
+from glue.endpoint.receiver_results import result_of
+from glue.receivers.activation import settle
 from glue.receivers.address import Address, choose, kind_key, parse, partition_of
-from glue.receivers.outbox import PAUSE, REPEAT, Outbox
+from glue.receivers.context import AgainError, Call, Mail
+from glue.receivers.inbox import Inbox
+from glue.receivers.outbox import PAUSE, REPEAT, Entry, Outbox
 from glue.receivers.ownership import Owner, Ownership
 from glue.receivers.wire import (
     AGAIN,
     ANSWER,
-    Item,
+    Batch,
     MalformedError,
+    Report,
     Result,
     decode,
-    decode_items,
-    decode_results,
+    decode_batch,
+    decode_report,
     encode_batch,
-    encode_results,
+    encode_report,
 )
 
 A, B, C = "a" * 16, "b" * 16, "c" * 16
@@ -92,15 +97,20 @@ class Box:
         self.box = Outbox(self.statistics)
         self.settled: list[Any] = []
 
-    def hosts(self, *hosts: str) -> None:
-        self.box.hosts = {":k": (1, set(hosts))} if hosts else {}
+    def hosts(self, *hosts: str, partitions: int = 1) -> None:
+        self.box.hosts = {":k": (partitions, set(hosts))} if hosts else {}
         self.box.hosts_changed(":k")
 
     def put(self, body: bytes, until: float = 60.0) -> None:
-        self.box.put(parse("k/x"), body, False, 1.0, until, (), lambda result: self.settled.append((body, result)))
+        self.box.put(":k", "x", body, False, until, 1.0, (), lambda result: self.settled.append((body, result)))
 
     def flush(self, now: float) -> list[tuple[str, int, list[bytes]]]:
-        return [(host, number, [item.body for item in items]) for host, _, _, _, items, number in self.box.flush(now)]
+        sent = self.box.flush(now)
+        return [(host, batch.number, [entry.body for entry in batch.entries.values()]) for host, batch in sent]
+
+    def report(self, now: float, host: str, **told: Any) -> None:
+        for call in self.box.report(now, host, Report(**told)):
+            call()
 
 
 def test_messages_wait_for_a_host_and_gather_while_a_batch_is_not_taken() -> None:
@@ -112,11 +122,15 @@ def test_messages_wait_for_a_host_and_gather_while_a_batch_is_not_taken() -> Non
     box.put(b"2")
     box.put(b"3")
     assert box.flush(0.0) == []
-    box.box.taken(0.0, 1, A)
+    box.report(0.0, A, taken=[1])
     assert box.flush(0.0) == [(A, 2, [b"2", b"3"])]
-    for call in box.box.results(0.0, 1, A, [Result(1, ANSWER, b"one")]):
-        call()
+    box.report(0.0, A, results=[(1, Result(1, ANSWER, b"one"))])
     assert box.settled == [(b"1", Result(1, ANSWER, b"one"))]
+    box.report(0.0, A, taken=[2], done=[(2, [3])])
+    box.report(0.0, A, done=[(2, None)])
+    assert [body for body, _ in box.settled] == [b"1", b"3", b"2"]
+    assert box.box.count == 0
+    assert not box.box.is_busy(":k", 0)
 
 
 def test_a_refused_batch_goes_to_the_owner_with_the_same_numbers() -> None:
@@ -125,7 +139,7 @@ def test_a_refused_batch_goes_to_the_owner_with_the_same_numbers() -> None:
     box.put(b"1")
     ((host, number, _),) = box.flush(0.0)
     other = B if host == A else A
-    box.box.moved(0.0, number, host, other)
+    box.report(0.0, host, moved=[(number, other)])
     ((to, _, bodies),) = box.flush(0.0)
     assert (to, bodies) == (other, [b"1"])
 
@@ -135,14 +149,14 @@ def test_what_is_handed_back_is_sent_again_in_order_before_anything_newer() -> N
     box.hosts(A)
     box.put(b"1")
     box.flush(0.0)
-    box.box.taken(0.0, 1, A)
+    box.report(0.0, A, taken=[1])
     box.put(b"2")
     box.flush(0.0)
     box.put(b"3")
-    assert box.box.results(0.0, 1, A, [Result(1, AGAIN)]) == []
+    box.report(0.0, A, results=[(1, Result(1, AGAIN))])
     assert box.flush(1.0) == []  # the second batch is under way
-    box.box.taken(1.0, 2, A)
-    box.box.results(1.0, 2, A, [Result(2, AGAIN)])
+    box.report(1.0, A, taken=[2])
+    box.report(1.0, A, results=[(2, Result(2, AGAIN))])
     assert box.flush(1.0 + 2 * PAUSE) == [(A, 3, [b"1", b"2", b"3"])]
 
 
@@ -157,33 +171,102 @@ def test_a_lost_host_or_silence_sends_everything_again() -> None:
     assert box.box.expire(REPEAT / 2) == []
     box.box.expire(REPEAT)
     assert box.flush(REPEAT) == [(B, 3, [b"1"])]
-    assert box.box.results(0.0, 2, B, [Result(1, ANSWER)]) == []  # of a batch that was given up
+    box.report(0.0, B, results=[(2, Result(1, ANSWER))])  # of a batch that was given up
+    assert box.settled == []
     assert box.statistics["answers to unknown batches"] == 1
 
 
 def test_what_nobody_takes_in_time_is_given_up() -> None:
     box = Box()
-    box.put(b"1", until=5.0)
-    for call in box.box.expire(5.0):
+    for number in range(3):
+        box.put(b"%d" % number, until=5.0 + number)
+    for call in box.box.expire(6.0):
         call()
-    assert box.settled == [(b"1", None)]
-    assert box.box.count == 0
+    assert box.settled == [(b"0", None), (b"1", None)]
+    assert box.box.count == 1
 
 
-ITEMS = [Item(1, "a", b"x", False, 0.0, ()), Item(2, "ü/b", b'{"a":1}', True, 2.0, ("k/a", "k/b"))]
+def test_a_kind_with_another_number_of_partitions_gets_what_waits() -> None:
+    box = Box()
+    box.hosts(A)
+    box.put(b"1")
+    box.put(b"2")
+    box.flush(0.0)
+    box.put(b"3")
+    box.hosts(A, partitions=7)
+    assert box.flush(1.0) == [(A, 2, [b"1", b"2", b"3"])]
+
+
+def test_an_inbox_tells_what_became_of_batches_and_nothing_twice() -> None:
+    told: list[int] = []
+    inbox = Inbox(A, f"{A}/1", result_of, lambda: told.append(1))
+    first, second = inbox.open((":k", 0), 1, 3), inbox.open((":k", 0), 2, 1)
+    mails = [Mail(None, first, 1), Call(None, batch=first, seq=2), Mail(None, first, 3)]
+    first.mails += mails
+    assert inbox.report() == Report(taken=[1, 2], moved=[], done=[], results=[])
+    settle(mails[0], None, None)
+    assert told == []  # it waits for the others, or for the next look
+    assert inbox.report() == Report([], [], [(1, [1])], [])
+    assert {seq: mail.seq for seq, mail in inbox.waiting((":k", 0), 2).items()} == {2: 2, 3: 3}
+    settle(mails[1], None, "answer")
+    assert len(told) == 1
+    settle(mails[2], None, None)
+    settle(mails[2], None, None)  # a second time does nothing
+    assert inbox.report() == Report([], [], [(1, [3])], [(1, Result(2, ANSWER, b'"answer"', True))])
+    settle(Mail(None, second, 4), AgainError(""), None)
+    assert inbox.report() == Report([], [], [], [(2, Result(4, AGAIN))])
+    assert inbox.is_empty
+
+
+MESSAGES = [
+    Entry(1, "a", b"x\ny", False, 60.0, 0.0, (), None),
+    Entry(2, "ü/b", b'{"a":1}', True, 60.0, 2.0, ("k/a", "k/b"), None),
+    Entry(5, "a", b"null", True, 60.0, 0.0, (), None),
+]
+BATCH = encode_batch(7, ":k", 3, 64, MESSAGES)
+REPORT = Report(
+    [1, 2], [(3, "h")], [(4, None), (5, [1, 2])], [(6, Result(1, AGAIN)), (6, Result(2, ANSWER, b"[]", True))]
+)
 
 
 def test_a_batch_and_its_results_are_read_as_they_were_written() -> None:
-    head, body = decode(encode_batch(7, ":k", 3, 64, ITEMS))
-    assert (head["batch"], head["kind"], head["partition"], decode_items(head, body)) == (7, ":k", 3, ITEMS)
-    results = [Result(1, AGAIN), Result(2, ANSWER, b"[]", True)]
-    assert decode_results(*decode(encode_results(7, results))) == results
+    batch = Batch(7, ":k", 3, 64, [1, 2, 5], ["a", "ü/b", "a"], [b"x\ny", {"a": 1}, None], {1: (2.0, ("k/a", "k/b"))})
+    assert decode_batch(*decode(BATCH)) == batch
+    assert decode_report(*decode(encode_report(REPORT))) == REPORT
 
 
-@pytest.mark.parametrize("payload", [b"", b"{}", b"[]\n", b"{\n", {"of": 1}, b'{"batch":1,"messages":[[1]]}\n',
-                                     b'{"batch":1,"messages":[[1,"a",5,0,0]]}\nx'])  # fmt: skip
+WRONG: list[tuple[str, Any]] = [
+    ("seqs", []), ("seqs", [1, 2]), ("seqs", [0, 1, 2]), ("seqs", [1, 2, True]), ("seqs", [1, 2, 1 << 60]),
+    ("ids", ["a", "", "c"]), ("ids", ["a", "b" * 600, "c"]), ("ids", ["a", 1, "c"]), ("ids", "abc"),
+    ("bytes", [[0, 99]]), ("bytes", [[9, 3]]), ("bytes", [[0, -3]]), ("bytes", [0]), ("bytes", []),
+    ("asks", [[1, 2000]]), ("asks", [[7, 2000, []]]), ("asks", [[1, -1, []]]), ("asks", [[1, 1, [2]]]),
+    ("batch", -1), ("partition", None), ("partitions", "64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG)
+def test_a_batch_with_a_wrong_field_is_refused(field: str, value: Any) -> None:
+    head, body = decode(BATCH)
+    with pytest.raises(MalformedError):
+        decode_batch({**head, field: value}, body)
+
+
+@pytest.mark.parametrize("field", ["taken", "moved", "done", "results"])
+@pytest.mark.parametrize(
+    "value", [1, [-1], [[1, 2, 3]], [["x"]], [[1, 1, 9, 0, 0]], [[1, 1, 1, 99, 0]], [[1, [-1], 0]]]
+)
+def test_a_report_with_a_wrong_field_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(MalformedError):
+        decode_report({field: value}, b"")
+
+
+@pytest.mark.parametrize("payload", [b"", b"{}", b"[]\n", b"{\n", {"of": 1}, b'{"batch":1}\n', b'{"batch":1}\n[]\n'])
 def test_malformed_payloads_are_refused(payload: Any) -> None:
     with pytest.raises(MalformedError):
-        decode_items(*decode(payload))
+        decode_batch(*decode(payload))
+
+
+@pytest.mark.parametrize("end", range(0, len(BATCH) - 1, 7))
+def test_a_batch_that_is_cut_off_is_refused(end: int) -> None:
     with pytest.raises(MalformedError):
-        decode_results(*decode(payload))
+        decode_batch(*decode(BATCH[:end]))

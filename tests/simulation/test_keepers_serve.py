@@ -157,8 +157,9 @@ class Swarm:
         self.publishers = [self.world.endpoint(f"publisher{number}") for number in range(2)]
         self.keepers = [self.world.endpoint(f"keeper{number}") for number in range(chance.randint(1, 4))]
         self.readers = [self.world.endpoint("reader", receive_limit=chance.choice((2000, 1 << 20)))]
+        replicas = chance.choice((None, None, 1, 2))
         for keeper in self.keepers:
-            keeper.keep("log/#")
+            keeper.keep("log/#", replicas=replicas)
         self.remembers = chance.random() < 0.3
         for publisher in self.publishers:
             self.begin(publisher)

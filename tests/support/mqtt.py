@@ -10,7 +10,10 @@ from glue.gateway.mqtt.access import Access, Everybody
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.identity import Remote
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.recovery import recover
 from glue.gateway.mqtt.session import Client
+from glue.gateway.mqtt.store import Store
+from glue.storage import Directory
 
 
 def text(value: str | bytes) -> bytes:
@@ -196,10 +199,32 @@ class Device:
 class Bench:
     """A broker in virtual time."""
 
-    def __init__(self, access: Access | None = None, limits: Limits | None = None) -> None:
-        self.now = 1_000.0
+    def __init__(
+        self, access: Access | None = None, limits: Limits | None = None, directory: Directory | None = None,
+        now: float = 1_000.0,
+    ) -> None:  # fmt: skip
+        """With a directory, what it stores is taken over and stored there; see `sync`."""
+        self.now = now
         self.broker = Broker(access or Everybody(), Random(1), limits)
         self._links = 0
+        self.store: Store | None = None
+        if directory is not None:
+            self.store = Store(directory, Random(2), lambda: self.now + 1e9, segment_size=4096)
+            recover(now, self.broker, self.store)
+
+    def sync(self) -> None:
+        """Make what was stored durable, with what follows from it."""
+        assert self.store is not None
+        while self.store.deadline < float("inf") or self.store.is_pending:
+            self.store.sync(self.now)
+
+    def save(self) -> None:
+        """Make a snapshot, and remove what is no longer needed."""
+        assert self.store is not None
+        self.sync()
+        snapshot, needed = self.store.snapshot(self.broker.state_events(self.now)), self.broker.needed_from()
+        self.store.save(snapshot)
+        self.store.trim(needed)
 
     def link(self, version: int = 4, is_local: bool = True) -> Device:
         """A connection that has not said anything."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glue.contract import NORMAL
+from glue.contract import NORMAL, Metadata
 from glue.topics.bundle import (
     BUNDLE_MESSAGES,
     BUNDLE_SIZE,
@@ -20,6 +20,7 @@ from glue.topics.bundle import (
     KEPT,
     LIVE,
     SEQUENCE_LIMIT,
+    VIEW_FROM,
     MalformedBundleError,
     MessageGroup,
     common_length,
@@ -275,3 +276,19 @@ def test_a_bundle_is_whole_and_no_larger_than_estimated_with_the_largest_numbers
     outbox.add((("peer",), NORMAL), True, group, 1.0, ())
     arrived = [payload for item in outbox.flush() for payload in decode(item.bodies[0])[0].payloads]
     assert arrived == payloads
+
+
+@pytest.mark.parametrize("codec", [1, 3, "own"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_lone_large_array_stays_in_the_memory_of_its_bundle_at_a_multiple_of_64(codec: Any, count: int) -> None:
+    payload = bytes(range(256)) * (VIEW_FROM // 256)
+    group = group_of("array", [payload] * count, metadata=Metadata({"unit": "K"}, codec))
+    body = encode([group])
+    (back,) = decode(body)
+    assert content(back) == content(group)
+    stays = isinstance(back.payloads[0], memoryview)
+    assert stays == (codec == 3 and count == 1)
+    if stays:
+        assert memoryview(back.payloads[0]).obj is body
+        assert (body.index(b"\n") + 1) % 64 == 0
+        assert isinstance(decode(body.replace(b"\n", b" \n", 1))[0].payloads[0], bytes)  # elsewhere, it is copied

@@ -1,4 +1,4 @@
-"""The decision who may connect, and who may publish and subscribe to what: the interface, and one that allows all."""
+"""Access of clients: the interface that decides about connecting, publishing and subscribing, and an open access."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ class Access(Protocol):
     """Decides about clients. Both methods are called by the broker and must not wait."""
 
     def authenticate(self, connect: Connect, remote: Remote) -> Identity | Refusal | None:
-        """Return who this is, or a refusal; None if that takes time, and the shell finds out with `check`."""
+        """Return the client's identity or a refusal; None if the decision takes time, and the shell must `check`."""
 
     def check(self, connect: Connect, remote: Remote) -> Identity | Refusal:
-        """Return who this is; may take time, and is called in a thread of its own."""
+        """Return the client's identity or a refusal; called in a thread of its own, so it may take time."""
 
     def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool:
         """Whether a client may "read" a topic filter or "write" a topic."""
 
     def changed(self) -> bool:
-        """Whether decisions may be others than before; called every few seconds. May read files, for a moment."""
+        """Whether decisions may differ from earlier ones; called every few seconds. May read files, for a moment."""
 
     def knows(self, identity: Identity) -> bool:
         """Whether a client with this identity may stay connected; asked after a change."""
 
 
 class Everybody:
-    """Lets everybody in, and allows everything."""
+    """Lets all clients in, and allows everything."""
 
     def authenticate(self, connect: Connect, remote: Remote) -> Identity | Refusal | None:
-        """The name that the client gives is taken as it is."""
+        """Accept the user name that the client gives, or the name in its certificate."""
         return self.check(connect, remote)
 
     def check(self, connect: Connect, remote: Remote) -> Identity:
-        """As `authenticate`, which knows at once."""
+        """Accept the client, as `authenticate` does."""
         return Identity(remote.certificate or connect.username or "")
 
     def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool:
@@ -48,7 +48,7 @@ class Everybody:
         return False
 
     def knows(self, identity: Identity) -> bool:
-        """Everybody may stay."""
+        """All clients may stay."""
         return True
 
 

@@ -1,21 +1,21 @@
 """The broker of one door, without sockets: bytes of clients and the time go in, bytes for clients come out.
 
-The shell calls a method for each thing that happens, then writes what the clients in `changed` have to be sent. What
-clients publish goes to `published`, for the rest of the network; `deliver` takes what comes from there.
+The shell calls a method for each thing that happens, then writes the output of the clients in `changed`. Messages of
+clients go to `published`, for the rest of the network; `deliver` takes messages from the network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
 from glue.gateway.mqtt import codes, encoder
 from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.codes import V5, ProtocolError
-from glue.gateway.mqtt.connecting import Connecting
 from glue.gateway.mqtt.identity import READ, WRITE
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.moving import Moving
 from glue.gateway.mqtt.packets import (
     Acknowledgement,
     Auth,
@@ -30,12 +30,12 @@ from glue.gateway.mqtt.packets import (
 from glue.gateway.mqtt.session import Client
 
 
-class Broker(Connecting):
+class Broker(Moving):
     """Sessions, subscriptions and retained messages of one door.
 
-    * `changed`: clients that have something to be written, or are to be closed, or may be read again.
-    * `asked`: clients whose identity the shell has to find out; it then calls `admit`.
-    * `published`: what clients and wills published, for the rest of the network.
+    * `changed`: clients with output to write, clients to be closed, and clients that may be read again.
+    * `asked`: clients to be identified by the shell, which then calls `admit`.
+    * `published`: messages of clients and wills, for the rest of the network.
     * `log`: called with a level of `logging` and a line for each refusal, drop and change.
     * `statistics`: counters by cause.
     """
@@ -86,12 +86,14 @@ class Broker(Connecting):
             for name, subscription in list(session.subscriptions.items()):
                 if not self.access.authorize(identity, session.client_id, READ, name):
                     self.subscriptions.remove(subscription)
+                    self.note_event(session, "unsub", name)
                     self.count_refusal(client, READ, name)
 
     def deliver(self, now: float, run: Publish) -> None:
         """Deliver a run that another endpoint published."""
         if run.retain and not self.retain(run):
             self.statistics["retained messages refused"] += 1
+        self.remember(now, run, None)
         self.route(now, run, None)
 
     # ------------------------------------------------------------------------------------ publications
@@ -114,15 +116,18 @@ class Broker(Connecting):
         self.changed[client] = None
         if run.qos == 1:
             if code == codes.SUCCESS:
+                before = self.stored_to
                 self._accept(now, client, run)
-                client.out.append(encoder.acknowledgements(codes.PUBACK, run.ids))
+                is_stored = self.stored_to != before
+                self.promise(client, encoder.acknowledgements(codes.PUBACK, run.ids), is_stored)
             else:
-                client.out += [encoder.acknowledgement(client.version, codes.PUBACK, one, code) for one in run.ids]
+                answers = [encoder.acknowledgement(client.version, codes.PUBACK, one, code) for one in run.ids]
+                self.promise(client, b"".join(answers), False)
             return
         self._publish_once(now, client, run, code)
 
     def _publish_once(self, now: float, client: Client, run: Publish, code: int) -> None:
-        """Take messages of QoS 2: those whose ids wait for a PUBREL were taken before."""
+        """Take messages of QoS 2, except messages taken before, with ids that wait for a PUBREL."""
         session = client.session
         assert session is not None
         new = [place for place, number in enumerate(run.ids) if number not in session.received]
@@ -132,17 +137,19 @@ class Broker(Connecting):
                     codes.RECEIVE_MAXIMUM_EXCEEDED,
                     f"more than {self.limits.receive_maximum} messages of QoS 2 without a PUBREL",
                 )
+            before = self.stored_to
             session.received.update(run.ids)
             if len(new) == run.count:
-                self._accept(now, client, run)
+                self._accept(now, client, run, run.ids)
             else:
                 for place in new:
-                    self._accept(now, client, run.part(place, place + 1))
-            client.out.append(encoder.acknowledgements(codes.PUBREC, run.ids))
+                    self._accept(now, client, run.part(place, place + 1), run.ids[place : place + 1])
+            is_stored = session.is_kept or self.stored_to != before
+            self.promise(client, encoder.acknowledgements(codes.PUBREC, run.ids), is_stored)
             return
         for number in run.ids:  # 3.1.1 knows no refusal: the message is acknowledged, and dropped
             refusal = code if client.version == V5 else codes.SUCCESS
-            client.out.append(encoder.acknowledgement(client.version, codes.PUBREC, number, refusal))
+            self.promise(client, encoder.acknowledgement(client.version, codes.PUBREC, number, refusal), False)
 
     def _may_write(self, client: Client, topic: str) -> bool:
         identity = client.identity
@@ -173,10 +180,10 @@ class Broker(Connecting):
         if "message_expiry_interval" in properties:
             run.expires = now + properties["message_expiry_interval"]
 
-    def _accept(self, now: float, client: Client, run: Publish) -> None:
-        """Keep, deliver and pass on what a client may publish."""
+    def _accept(self, now: float, client: Client, run: Publish, ids: Sequence[int] = ()) -> None:
+        """Keep, deliver and pass on what a client may publish; `ids` are packet ids of QoS 2."""
         if not self.is_expired(now, run):
-            self.publish(now, run, client)
+            self.publish(now, run, client, ids)
 
     # ---------------------------------------------------------------------------------- acknowledgements
 
@@ -186,6 +193,7 @@ class Broker(Connecting):
         kind = packet.kind
         if kind == codes.PUBACK:
             unknown = session.acknowledge(packet.ids)
+            self.note_acknowledged(session, packet.ids)
             if unknown:
                 self.statistics["acknowledgements of unknown messages"] += unknown
             self.fill(now, session)
@@ -196,19 +204,24 @@ class Broker(Connecting):
             known = session.inflight.pop(number, None) is not None or number in session.released
             if packet.code >= 0x80:
                 session.released.pop(number, None)
+                self.note_event(session, "ack", [[number, 1]])
+                self.note_event(session, "comp", number)
                 self.fill(now, session)
                 return
             if known:
                 session.released[number] = None
+            is_stored = known and self.note_event(session, "rec", number)
             code = codes.SUCCESS if known else codes.PACKET_ID_NOT_FOUND
-            client.out.append(encoder.acknowledgement(client.version, codes.PUBREL, number, code))
+            self.promise(client, encoder.acknowledgement(client.version, codes.PUBREL, number, code), is_stored)
         elif kind == codes.PUBREL:
             known = number in session.received
             session.received.discard(number)
+            is_stored = known and self.note_event(session, "rel", number)
             code = codes.SUCCESS if known else codes.PACKET_ID_NOT_FOUND
-            client.out.append(encoder.acknowledgement(client.version, codes.PUBCOMP, number, code))
+            self.promise(client, encoder.acknowledgement(client.version, codes.PUBCOMP, number, code), is_stored)
         else:
             session.released.pop(number, None)
+            self.note_event(session, "comp", number)
             self.fill(now, session)
 
     def _ping(self, now: float, client: Client, packet: Ping) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from glue.gateway.mqtt.codes import V5, V31, ProtocolError
 from glue.gateway.mqtt.identity import WRITE, Identity, Refusal, Remote
 from glue.gateway.mqtt.packets import Auth, Connect, Disconnect, Publish, Will
 from glue.gateway.mqtt.session import Client, Session
+from glue.gateway.mqtt.stored import will_value
 from glue.gateway.mqtt.subscribing import Subscribing
 
 NEVER = 0xFFFFFFFF
@@ -46,6 +47,9 @@ class Connecting(Subscribing):
 
     def _connect(self, now: float, client: Client, packet: Connect) -> None:
         client.connect, client.version = packet, packet.version
+        if self.store is not None and self.store.failure:
+            self._reject(now, client, Refusal(codes.SERVER_UNAVAILABLE, "the storage of the gateway failed"))
+            return
         if "authentication_method" in packet.properties:
             method = packet.properties["authentication_method"]
             self._reject(now, client, Refusal(codes.BAD_AUTHENTICATION_METHOD, f"no authentication method {method!r}"))
@@ -97,12 +101,44 @@ class Connecting(Subscribing):
             self._reject(now, client, Refusal(codes.NOT_AUTHORIZED, f"the will may not be published to {will.topic!r}"))
             return
         client.identity = answer
+        is_sought = bool(packet.client_id) and not packet.clean and packet.client_id not in self.sessions
+        if is_sought and self.may_be_elsewhere():
+            client.waits = []
+            self.sought.append(client)
+            self.changed[client] = None
+            return
+        self._welcome(now, client, packet)
+
+    def settle(self, now: float, client: Client, value: Any) -> None:
+        """Go on with a client in `sought`; `value` is its session as `taken` of another door gave it, or None."""
+        waiting, client.waits = client.waits or [], None
+        packet = client.connect
+        assert packet is not None
+        if isinstance(value, dict) and packet.client_id not in self.sessions:
+            self.give(now, value)
+        if client.link in self.clients and not client.is_closing:
+            if isinstance(value, str):
+                self._reject(now, client, Refusal(codes.USE_ANOTHER_SERVER, f"the session is at another door: {value}"))
+                return
+            self._welcome(now, client, packet)
+            self.handle(now, client, waiting)
+
+    def give(self, now: float, value: Any) -> None:
+        """Take over a session of another door. A malformed one is counted, and left out."""
+        raise NotImplementedError
+
+    def _welcome(self, now: float, client: Client, packet: Connect) -> None:
         client_id = packet.client_id or self._new_id()
+        will = packet.will
         session, is_present = self._session(now, client_id, packet)
         session.client, client.session = client, session
+        self.highest_epoch += 1
+        session.epoch = self.highest_epoch
         self.absent.pop(session, None)
-        session.will, session.will_at = will, float("inf")
         self._agree(client, session, packet)
+        if self.store is not None:
+            self._store_session(now, session, will)
+        session.will, session.will_at = will, float("inf")
         self.tell(f"{client.remote.address}: client {client_id!r} connects with MQTT {_NAMES[packet.version]}")
         client.out.append(self._connack(client, session, packet, is_present))
         self.changed[client] = None
@@ -110,6 +146,19 @@ class Connecting(Subscribing):
             self.at(now + client.timeout, partial(self._check_alive, client))
         self._resume(now, client, session)
         self.note_session(session, "connected")
+
+    def _store_session(self, now: float, session: Session, will: Will | None) -> None:
+        """Store that a session has a connection, and its will."""
+        assert self.store is not None
+        is_new = not session.is_kept
+        session.is_kept = session.is_kept or session.expiry > 0
+        if session.is_kept:
+            self.store.note("open", session.client_id, session.expiry, session.epoch)
+            if is_new:
+                self.store.note("next", session.client_id, self.store.end)
+            self.unshelve(now, session)
+        if will is not None or session.will is not None:
+            self.store.note("will", session.client_id, will_value(will))
 
     def _may_leave(self, client: Client, packet: Connect, will: Will, identity: Identity) -> bool:
         allowed = self.access.authorize(identity, packet.client_id, WRITE, will.topic)
@@ -220,8 +269,9 @@ class Connecting(Subscribing):
             if expiry and not session.expiry:
                 raise ProtocolError(codes.PROTOCOL_ERROR, "a DISCONNECT that lets a session stay which had to end")
             session.expiry = self.limits.session_expiry if expiry == NEVER else min(expiry, self.limits.session_expiry)
-        if packet.code == codes.SUCCESS:
+        if packet.code == codes.SUCCESS and session.will is not None:
             session.will = None
+            self._note_no_will(session)
         client.is_closing, client.reason = True, "DISCONNECT"
         self.changed[client] = None
 
@@ -240,6 +290,10 @@ class Connecting(Subscribing):
         self.tell(f"{client.name} is disconnected: {client.reason or 'the connection broke'}")
         session.client = None
         self.note_session(session, "disconnected")
+        self.leave(now, session, now + session.expiry)
+
+    def leave(self, now: float, session: Session, expires_at: float) -> None:
+        """Begin the time without a connection: the will becomes due, and the end of the session."""
         if session.will is not None:
             delay = float(session.will.properties.get("will_delay_interval", 0))
             session.will_at = now + min(delay, session.expiry)
@@ -250,7 +304,10 @@ class Connecting(Subscribing):
         if session.expiry <= 0:
             self.end_session(now, session)
             return
-        session.expires_at = now + session.expiry
+        session.expires_at = expires_at
+        if self.store is not None and session.is_kept:
+            self.store.note("away", session.client_id, expires_at - now + self.store.wall_clock())
+            self.shelve(session)
         self.at(session.expires_at, partial(self._check_session, session))
         self.absent[session] = None
         if len(self.absent) > self.limits.sessions:
@@ -266,6 +323,7 @@ class Connecting(Subscribing):
     def _publish_will(self, now: float, session: Session) -> None:
         will, session.will = session.will, None
         assert will is not None
+        self._note_no_will(session)
         properties = {name: value for name, value in will.properties.items() if name != "will_delay_interval"}
         run = Publish(will.topic, (will.payload,), will.qos, will.retain, properties or None)
         if "message_expiry_interval" in properties:
@@ -273,13 +331,18 @@ class Connecting(Subscribing):
         self.statistics["wills published"] += 1
         self.publish(now, run, None)
 
-    def publish(self, now: float, run: Publish, sender: Client | None) -> None:
-        """Keep a message if it is retained, deliver it, and pass it on to the network."""
+    def _note_no_will(self, session: Session) -> None:
+        if self.store is not None:
+            self.store.note("will", session.client_id, None)
+
+    def publish(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:
+        """Deliver a run of messages, keep the last one if retained, and pass the run on to the network."""
         if run.retain and not self.retain(run):
             self.statistics["retained messages refused"] += 1
             self.warn(f"no room to retain {run.topic!r}: {self.limits.retained} topics are retained")
         if sender is not None and self.watchers:
             self.note_publish(sender.name, run)
+        self.remember(now, run, sender, ids)
         self.route(now, run, sender)
         self.published.append(run)
 
@@ -295,6 +358,7 @@ class Connecting(Subscribing):
             self._publish_will(now, session)
         for subscription in list(session.subscriptions.values()):
             self.subscriptions.remove(subscription)
+        self.note_event(session, "end")
         self.sessions.pop(session.client_id, None)
         self.absent.pop(session, None)
         self.note_session(session, "ended")

@@ -45,6 +45,10 @@ class Listener(Protocol):
     is_network_full: bool
     """Whether publishers are not to be read."""
 
+    @property
+    def is_store_full(self) -> bool:
+        """Whether publishers are not to be read, as the disk has no room."""
+
     def opened(self, connection: Connection, remote: Remote) -> None:
         """Take a new connection."""
 
@@ -136,7 +140,9 @@ class Connection(asyncio.BufferedProtocol):
             writer.close()
             self.door.loop.call_later(CLOSE_TIMEOUT, transport.abort)
             return
-        should_pause = client.held > 0 or client.waits is not None or self.door.is_network_full
+        should_pause = (
+            client.held > 0 or client.waits is not None or self.door.is_network_full or self.door.is_store_full
+        )
         if should_pause != self.is_paused:
             self.is_paused = should_pause
             (transport.pause_reading if should_pause else transport.resume_reading)()
@@ -162,7 +168,7 @@ class Plain(Connection):
 
 
 class Handshake(asyncio.Protocol):
-    """A connection before its TLS handshake, which then becomes one of `kind`."""
+    """A connection before its TLS handshake; afterwards a `kind` takes its place."""
 
     def __init__(self, door: Listener, context: ssl.SSLContext, kind: Callable[[Listener], Connection]) -> None:
         self._door = door

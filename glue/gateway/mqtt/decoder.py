@@ -1,8 +1,8 @@
 """Reads the packets of one client from the bytes of its connection, without sockets (sans I/O).
 
-There are two ways in. `runs.py` takes like packets that stand one behind the other in one read: publications of one
-topic and one length, and acknowledgements. This file takes all else, one packet at a time, with all checks of the
-specifications. Both give the same result, which the tests compare.
+Packets are read in two ways. `runs.py` reads runs of like packets at once: publications of one topic and one length,
+and acknowledgements. This file reads all other packets, one at a time, with all checks of the specifications. The tests
+compare both ways, because they must give the same result.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Decoder:
 
 
 def read_id(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Read a packet id, which is not 0; returns it and where it ends. Raises ProtocolError."""
+    """Read a packet id; return the id and its end position. Raises ProtocolError if the id is 0 or missing."""
     stop = at + 2
     number = int.from_bytes(data[at:stop], "big")
     if stop > end or not number:

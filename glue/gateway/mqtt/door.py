@@ -15,9 +15,11 @@ from typing import Any, cast
 
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.codes import IMPLEMENTATION_ERROR
+from glue.gateway.mqtt.committing import Committing
 from glue.gateway.mqtt.connection import CLOSE_TIMEOUT, Connection, Handshake, Plain
 from glue.gateway.mqtt.identity import Identity, Refusal, Remote
 from glue.gateway.mqtt.session import Client
+from glue.gateway.mqtt.store import Store
 
 READ_SIZE = 256 << 10
 """Bytes of one read: what a publisher sends while a turn of others runs, and a run of 4,096 packets of 64 bytes."""
@@ -36,6 +38,7 @@ class Door:
         self.loop = asyncio.get_running_loop()
         self.buffer = memoryview(bytearray(READ_SIZE))
         self.is_network_full = False
+        self.committing: Committing | None = None
         self._after = after
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -59,6 +62,15 @@ class Door:
             return await self._serve(lambda: WebsocketConnection(self), host, port)
         return await self._serve(lambda: Handshake(self, context, WebsocketConnection), host, port)
 
+    def store_in(self, store: Store) -> None:
+        """Make what the broker stores durable."""
+        self.committing = Committing(self.broker, store, self.flush)
+
+    @property
+    def is_store_full(self) -> bool:
+        """Whether the disk has no room, so that publishers are not to be read."""
+        return self.committing is not None and self.committing.store.is_full
+
     async def _serve(self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int) -> int:
         server = await self.loop.create_server(factory, host or None, port, backlog=BACKLOG)
         self._servers.append(server)
@@ -80,6 +92,8 @@ class Door:
             self.lost(client)
         for task in list(self._tasks):
             task.cancel()
+        if self.committing is not None:
+            await self.committing.close()
 
     # ------------------------------------------------------------------------------------- of connections
 
@@ -100,15 +114,20 @@ class Door:
         self.flush()
 
     def flush(self) -> None:
-        """Write what the broker has for its clients, find out who has connected, and see what is due next."""
-        broker = self.broker
+        """Write the broker's output to its clients, identify new clients, and set the timer."""
+        broker, committing = self.broker, self.committing
         while broker.changed:
+            if committing is not None:
+                committing.write()
             changed, broker.changed = broker.changed, {}
             for client in changed:
                 cast(Connection, client.link).update()
         while broker.asked:
             self.spawn(self._find_out(broker.asked.pop()))
         self._after()
+        if committing is not None:
+            committing.write()
+            committing.begin()
         if broker.deadline < self._due:
             self._arm()
 

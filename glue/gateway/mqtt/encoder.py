@@ -93,9 +93,9 @@ def publish(
     dup: bool = False,
     properties: dict[str, Any] | None = None,
 ) -> bytes:
-    """Publications of a run, for a client of this version; `ids` are their packet ids if `qos` is not 0.
+    """The publications of a run, for a client of this version.
 
-    `properties` are those that a client of MQTT 5 gets.
+    `ids` has the packet ids if `qos` is not 0. `properties` are for a client of MQTT 5.
     """
     if run.raw and version == run.version and not (dup or retain or run.retain or properties) and qos == run.qos:
         if not qos:

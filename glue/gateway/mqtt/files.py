@@ -1,4 +1,4 @@
-"""Passwords and rules in files: who may connect, and who may do what; read anew when a file changes.
+"""Passwords and rules of clients, in files that are read anew when they change.
 
 The password file has a line `USER:scrypt$N$R$P$SALT$HASH` for each user (RFC 7914; salt and hash in hexadecimal). The
 rules have the form of mosquitto's ACL files:
@@ -58,7 +58,7 @@ def is_right(password: bytes, stored: str) -> bool:
 def write_password(path: Path, user: str, password: str | None) -> None:
     """Set a user's password in the file, or remove the user with None; the file is replaced at once, mode 0600.
 
-    Raises ConfigurationError for a user name that the file cannot hold, or a user who is not there; OSError.
+    Raises ConfigurationError for a user name that the file cannot hold, or for an unknown user to remove; OSError.
     """
     if not user or any(sign in user for sign in ":\n\r"):
         raise ConfigurationError(f"user name {user!r}: expected at least one character, and no colon")
@@ -120,7 +120,8 @@ def _lines(path: Path) -> list[str]:
 class FileAccess:
     """Decides by a password file and a file of rules; either may be missing.
 
-    Without passwords, `anonymous` and `local_only` say who may connect. Without rules everything is allowed.
+    Without passwords, `anonymous` and `local_only` decide which clients may connect. Without rules everything is
+    allowed.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class FileAccess:
         return "open to " + " and ".join(found or ["clients with a certificate"])
 
     def authenticate(self, connect: Connect, remote: Remote) -> Identity | Refusal | None:
-        """As `Access` says: a password takes time, all else is known at once."""
+        """Decide at once, or return None if there is a password to check."""
         if remote.certificate:
             return Identity(remote.certificate)
         if self._paths["passwords"] is not None and connect.username is not None:
@@ -185,7 +186,7 @@ class FileAccess:
         return Refusal(BAD_CREDENTIALS, "a user name and a password are needed")
 
     def check(self, connect: Connect, remote: Remote) -> Identity | Refusal:
-        """Compare the password; takes as long for a user who is not there."""
+        """Compare the password; takes equally long for an unknown user."""
         stored = self._passwords.get(connect.username or "")
         right = is_right(connect.password or b"", stored or _NOBODY)
         if stored is None or not right:
@@ -193,11 +194,11 @@ class FileAccess:
         return Identity(connect.username or "")
 
     def knows(self, identity: Identity) -> bool:
-        """Whether a user who is connected may stay connected."""
+        """Whether a connected user may stay connected."""
         return not identity.user or self._paths["passwords"] is None or identity.user in self._passwords
 
     def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool:
-        """Whether a rule allows it, and none denies it."""
+        """Whether a rule allows the action, and no rule denies it."""
         if self._rules is None:
             return True
         key = (identity.user, client_id, action, name)

@@ -1,4 +1,4 @@
-"""A door for MQTT clients at an endpoint: what they publish goes to the network, what they want comes from it."""
+"""A door for MQTT clients at an endpoint: clients publish to the network, and subscribe to its topics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import ssl
 import time
 from collections import deque
 from contextlib import suppress
+from os import PathLike
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -26,7 +27,10 @@ from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.neighbours import Neighbours
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
+from glue.gateway.mqtt.recovery import recover
+from glue.gateway.mqtt.session import Client
 from glue.gateway.mqtt.session import Subscription as ClientSubscription
+from glue.gateway.mqtt.store import Store
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
 from glue.gateway.mqtt.translation import for_clients, for_network
@@ -35,7 +39,7 @@ from glue.gateway.rights import Rights
 MQTT_PORT, TLS_PORT = 1883, 8883
 
 NETWORK_QUEUE = 8 << 20
-"""Bytes that clients published and the network has not taken; then publishers are read no more."""
+"""Bytes published by clients that may wait for the network; beyond, no more is read from publishers."""
 
 REPLAY_TIME = 1.0
 """Seconds that retained messages of other endpoints have to arrive for a new subscription."""
@@ -67,16 +71,20 @@ class Gateway:
         websocket_port: int | None = None,
         access: Access | None = None,
         limits: Limits | None = None,
+        data_dir: str | PathLike[str] | None = None,
         system_interval: float = 10.0,
     ) -> None:
-        """Each port may be 0 for any free one, and None for no listener; with `tls`, websockets use TLS, too.
+        """Each port may be 0 for any free port, and None for no listener; with `tls`, websockets use TLS, too.
 
-        `endpoint` must be started before the gateway. `access` decides about clients; by default everybody may do
-        everything. `system_interval` is the time in seconds between two publications of `$SYS` topics, 0 for none.
+        The `endpoint` must be started before the gateway. The `access` decides about clients; by default all clients
+        may do everything. The `system_interval` is the time in seconds between two publications of `$SYS` topics, 0
+        for none.
+        With `data_dir`, sessions, their messages and retained messages survive the end of the process there.
         """
         self.endpoint = endpoint
         self.port, self.tls_port, self.websocket_port = port, tls_port, websocket_port
         self._host = host
+        self._data_dir = data_dir
         self._tls = tls
         plugins = load_plugins()
         decides = access or Everybody()
@@ -98,9 +106,11 @@ class Gateway:
         self._is_closed = False
 
     async def start(self) -> Self:
-        """Listen. Raises OSError if a port cannot be had."""
+        """Listen. Raises OSError if a port cannot be had, StorageError if the data directory cannot be used."""
         door = self._door = Door(self.broker, self._after)
         try:
+            if self._data_dir is not None:
+                door.store_in(self._recovered(self._data_dir))
             if self.port is not None:
                 self.port = await door.listen(self._host, self.port)
             if self.tls_port is not None and self._tls is not None:
@@ -116,6 +126,21 @@ class Gateway:
         self._check_access(time.monotonic())
         door.flush()
         return self
+
+    def _recovered(self, data_dir: str | PathLike[str]) -> Store:
+        """Open the store, and take from it what was there before."""
+        from glue.drivers.directory import FileDirectory  # imported here: most programs store nothing
+
+        directory = self.endpoint._core.at_rest(FileDirectory(data_dir))
+        try:
+            store = Store(directory, Random(), time.time)
+            recover(time.monotonic(), self.broker, store)
+        except BaseException:
+            directory.close()
+            raise
+        broker = self.broker
+        logger.info("%d sessions and %d retained messages are stored", len(broker.sessions), len(broker.retained))
+        return store
 
     async def close(self) -> None:
         """Close all connections, publish the wills, and hand over what was published. A second time does nothing."""
@@ -164,10 +189,23 @@ class Gateway:
         if broker.subscriptions.is_changed:
             broker.subscriptions.is_changed = False
             self._follow()
+        if broker.sought and self._door is not None:
+            sought, broker.sought = broker.sought, []
+            for client in sought:
+                self._door.spawn(self._find_session(client))
         if broker.fresh:
             fresh, broker.fresh = broker.fresh, []
             for subscription in fresh:
                 self._replay(subscription)
+
+    async def _find_session(self, client: Client) -> None:
+        """Ask the other doors for the session of a client that connects here."""
+        assert client.connect is not None
+        value = await self._neighbours.seek(client.connect.client_id)
+        self.broker.settle(time.monotonic(), client, value)
+        self.broker.changed[client] = None
+        if self._door is not None:
+            self._door.flush()
 
     async def _send(self) -> None:
         """Publish what clients published, in order."""
@@ -256,7 +294,7 @@ def _run(messages: list[Message]) -> Publish:
 
 
 def _bytes(message: Message) -> bytes:
-    """A payload for clients: bytes as they are, others as their codec wrote them or as JSON."""
+    """A payload for clients: bytes unchanged, other values as encoded by their codec, or as JSON."""
     if message.encoded is not None:
         return message.encoded
     return message.payload if isinstance(message.payload, bytes) else orjson.dumps(message.payload)

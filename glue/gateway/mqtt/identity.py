@@ -35,7 +35,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A client that was let in: the user name or certificate name, "" for an anonymous one; and what it may."""
+    """An admitted client: the user name or certificate name ("" if anonymous), and the rules for this client."""
 
     user: str = ""
     rules: tuple[Rule, ...] | None = None

@@ -1,24 +1,27 @@
-"""The other doors of the network: a client id is connected at one door alone, and each door tells of its clients.
+"""The other doors of the network: a client id is connected at one door alone, and each door announces its clients.
 
-A door announces each client that connects, with a number (a Lamport clock: one more than all that it has seen). A door
-that has an older connection of the same client id closes it; one that has a newer connection announces it again.
+A door announces each client that connects, with a number: a Lamport clock, one more than all numbers seen before. A
+door with an older connection of the same client id closes the connection. A door with a newer connection announces its
+client again.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
 from glue.endpoint.request import Request
+from glue.errors import GlueError
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.plugins import Plugin
 from glue.gateway.mqtt.session import Client, Session
 
 DOORS = "$mqtt/doors"
-"""The topic on which doors answer what they are asked."""
+"""The topic on which doors answer requests."""
 
 CONNECTED = "$mqtt/connected"
 """The topic on which doors announce clients: a list of pairs of client id and number."""
@@ -26,33 +29,46 @@ CONNECTED = "$mqtt/connected"
 NUMBER_LIMIT = 2**53 - 1
 """The largest number: what JSON readers keep exactly. Larger ones are not taken."""
 
+SEEK_TIMEOUT = 2.0
+"""Seconds that a client waits for its session at most; a door that is dead is unknown after less."""
+
 SHOWN = 10_000
 """Clients or sessions in an answer; at some 300 bytes each it has 3 MB."""
 
 
 class Neighbours(Plugin):
-    """The messages between doors: sends those of this door and obeys those of others."""
+    """The messages between doors: sends the messages of this door, and obeys the messages of other doors."""
 
     def __init__(self, endpoint: Endpoint, broker: Broker) -> None:
         self._endpoint = endpoint
         self._broker = broker
-        self._numbers: dict[str, int] = {}  # of the clients that are connected here
-        self._highest = 0
-        self._new: dict[str, int] = {}
+        self._new: dict[str, int] = {}  # what is to be announced: client ids and their epochs
         self._subscription: Subscription | None = None
 
     def begin(self) -> None:
         """Listen to other doors, and answer them."""
         self._subscription = self._endpoint.subscribe(CONNECTED, self._other_connected, local=False)
         self._endpoint.respond(DOORS, self._answer)
+        self._broker.may_be_elsewhere = lambda: bool(self._others())
+        self._new.update({name: session.epoch for name, session in self._broker.sessions.items() if session.epoch})
+
+    def _others(self) -> list[str]:
+        """The other doors."""
+        return [one for one in self._endpoint._core.requests.responders(DOORS) if one != self._endpoint.id]
+
+    async def seek(self, client_id: str) -> Any:
+        """Ask the other doors for a session: a value for `settle`, a text if it cannot move, None if there is none."""
+        found: list[Any] = []
+        with suppress(GlueError):
+            replies = self._endpoint.request_all(DOORS, ["take", client_id], SEEK_TIMEOUT)
+            found += [reply.payload async for reply in replies if reply.payload is not None]
+        sessions = [one for one in found if isinstance(one, dict) and isinstance(one.get("epoch"), int)]
+        return max(sessions, key=lambda one: one["epoch"], default=next(iter(found), None))
 
     def on_session(self, client_id: str, event: str) -> None:
         """Give a client that connects a number, to be announced."""
         if event == "connected":
-            self._highest += 1
-            self._numbers[client_id] = self._new[client_id] = self._highest
-        else:
-            self._numbers.pop(client_id, None)
+            self._new[client_id] = self._broker.sessions[client_id].epoch
 
     async def announce(self) -> None:
         """Announce the clients that have connected since the last call."""
@@ -69,17 +85,18 @@ class Neighbours(Plugin):
     def _other_connected(self, message: Message) -> None:
         """Close the older connections of clients that connected to another door."""
         for client_id, number in _pairs(message.payload):
-            self._highest = max(self._highest, number)
-            own = self._numbers.get(client_id)
-            session = self._broker.sessions.get(client_id)
-            if own is not None and (own, self._endpoint.id) > (number, message.publisher_id):
+            broker = self._broker
+            broker.highest_epoch = max(broker.highest_epoch, number)
+            session = broker.sessions.get(client_id)
+            own = 0 if session is None else session.epoch
+            if own and (own, self._endpoint.id) > (number, message.publisher_id):
                 self._new[client_id] = own
             elif session is not None:
                 self._move(session, message.publisher)
         self._broker.statistics["announcements of other doors"] += 1
 
     def _move(self, session: Session, door: str) -> None:
-        """End a session whose client is connected to another door."""
+        """End a session, because its client has connected to another door."""
         now = time.monotonic()
         client = session.client
         if client is not None:
@@ -90,8 +107,12 @@ class Neighbours(Plugin):
             self._broker.end_session(now, session)
 
     def _answer(self, request: Request) -> Any:
-        """Tell of the clients or the sessions of this door."""
+        """Tell of the clients or the sessions of this door, or hand over a session."""
         now = time.monotonic()
+        match request.payload:
+            case ["take", str(client_id)]:
+                is_own = request.caller_id == self._endpoint.id
+                return None if is_own else self._broker.taken(now, client_id, request.caller)
         sessions = list(self._broker.sessions.values())[:SHOWN]
         if request.payload == "clients":
             return [_client(now, one.client) for one in sessions if one.client is not None]

@@ -1,4 +1,4 @@
-"""The packets of MQTT as objects. A `Publish` holds a run: like packets of one topic, as they came in one read."""
+"""The packets of MQTT as objects. A `Publish` holds a run: like packets of one topic from one read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from glue.gateway.mqtt.properties import Properties
 class Publish:
     """One message, or a run of messages that differ only in payload and packet id.
 
-    `raw` holds the packets as they came; each is `length` bytes long, or the only one is. `prefix` bytes of each come
-    before its packet id (QoS 1 and 2) or its payload. `ids` is empty for QoS 0.
+    The packets are in `raw` as they arrived, each `length` bytes long. The first `prefix` bytes of each packet come
+    before the packet id (QoS 1 and 2) or the payload. The `ids` are empty for QoS 0.
     """
 
     __slots__ = (
-        "_encoded", "_payloads", "at", "count", "dup", "expires", "ids", "length", "prefix", "properties", "qos", "raw",
-        "retain", "topic", "version",
+        "_encoded", "_payloads", "at", "count", "dup", "expires", "ids", "length", "offset", "prefix", "properties",
+        "qos", "raw", "retain", "topic", "version",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +51,7 @@ class Publish:
         self.count = count if payloads is None else len(payloads)
         self.expires = float("inf")
         self.at = 0.0  # wall clock of a retained message, in seconds
+        self.offset = -1  # of the first message in the log of the door, -1 if it is not there
         self._payloads = payloads
         self._encoded: dict[tuple[int, int, bool], bytes] | None = None
 
@@ -86,6 +87,8 @@ class Publish:
             return self
         found = Publish(self.topic, self.payloads[start:stop], self.qos, self.retain, self.properties)
         found.expires = self.expires
+        if self.offset >= 0:
+            found.offset = self.offset + start
         return found
 
 

@@ -1,4 +1,4 @@
-"""Plug-ins of the MQTT door: installed packages decide about clients, and see what they do, without a change here.
+"""Plug-ins of the MQTT door: installed packages decide about clients and see their messages, without a change here.
 
 A package names a class in its entry point group `glue.mqtt`. The class is made without arguments when the door starts,
 and derives from `Plugin`; it overrides what it needs. Several plug-ins are asked in the order of their names.
@@ -25,15 +25,15 @@ class Plugin:
     """The methods that a plug-in may override. None means: not decided here. No method may wait but `authenticate`."""
 
     def authenticate(self, connect: Connect, remote: Remote) -> Identity | Refusal | None:
-        """Return who a client is, or a refusal; called in a thread of its own, so it may take time."""
+        """Return the client's identity or a refusal; called in a thread of its own, so it may take time."""
         return None
 
     def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool | None:
-        """Whether a client may "read" a topic filter or "write" a topic; remembered for as long as it is connected."""
+        """Whether a client may "read" a topic filter or "write" a topic; remembered while the client is connected."""
         return None
 
     def on_publish(self, client_id: str, run: Publish) -> None:
-        """See messages that a client published; they have one topic, and differ in payload alone."""
+        """See a client's messages of one topic, which differ in payload alone."""
 
     def on_session(self, client_id: str, event: str) -> None:
         """See that a session is "connected", "disconnected" or "ended"."""

@@ -66,7 +66,7 @@ class Retained:
             del path[-1].children[names.pop()]
 
     def find(self, topic_filter: str) -> Iterator[Publish]:
-        """The messages whose topics match a well-formed filter; the tree must not change meanwhile."""
+        """The messages on topics that match a well-formed filter; the tree must not change meanwhile."""
         levels = topic_filter.split("/")
         nodes = [self._root]
         for number, level in enumerate(levels):

@@ -1,14 +1,19 @@
-"""From a publication to the clients that get it: routes, queues, and connections that take nothing more.
+"""The way of a publication to its clients: routes, queues, and connections that take nothing more.
 
-A run goes to a receiver as a whole. QoS 0 to a connection that takes nothing holds its publishers for a moment; if it
-stays so, the connection is stuck: its messages of QoS 0 are dropped and counted, and the publishers go on.
+A run goes to a receiver as a whole. A connection that takes nothing holds the publishers of its messages of QoS 0 for a
+moment. After that the connection is stuck: messages of QoS 0 to this client are dropped and counted, and the publishers
+go on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.persisting import Persisting
 from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription, is_expired
-from glue.gateway.mqtt.state import BrokerState
+from glue.gateway.mqtt.stored import Kept
 from glue.gateway.mqtt.subscriptions import SharedGroup, receivers
 
 SHARE = 16
@@ -16,8 +21,23 @@ SHARE = 16
 write together."""
 
 
-class Routing(BrokerState):
+class Routing(Persisting):
     """Delivers messages to sessions."""
+
+    def remember(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:
+        """Store a run if it is retained, or if a session keeps it. `ids`: the packet ids of QoS 2."""
+        if self.store is None or run.offset >= 0:
+            return
+        is_kept = run.retain or (
+            run.qos > 0
+            and any(isinstance(one, Subscription) and self.keeps(one) for one in self.subscriptions.match(run.topic))
+        )
+        session = None if sender is None else sender.session
+        if is_kept:
+            name = "" if session is None else session.client_id
+            self.store.add(now, Kept(run, name, "", ids if session is not None and session.is_kept else ()))
+        elif ids and session is not None:
+            self.note_event(session, "in", list(ids))
 
     def route(self, now: float, run: Publish, sender: Client | None) -> bool:
         """Deliver a run to all subscribers of its topic; returns whether there is one."""
@@ -43,7 +63,7 @@ class Routing(BrokerState):
             if member is None:
                 self._count_drop("no member of the shared subscription", part.count)
             else:
-                self._give(now, part, [member], sender)
+                self._give(now, _alone(part) if self.keeps(member) else part, [member], sender)
 
     def _give(self, now: float, run: Publish, subscriptions: list[Subscription], sender: Client | None) -> None:
         """Deliver a run to a session, once, with the highest QoS of its subscriptions."""
@@ -61,13 +81,15 @@ class Routing(BrokerState):
         client = session.client
         if parcel.qos == 0:
             if client is None:
-                return  # 3.1.1, section 4.3.1: QoS 0 is for those who are there
+                return  # 3.1.1, section 4.3.1: QoS 0 is for connected clients
             self._send_once(now, client, parcel, sender)
             return
+        if session.is_kept and parcel.run.offset < 0:
+            parcel = self._addressed(now, session, parcel, sender)
         if client is not None and client.is_full:
             self._hold(client, sender)
         room = 0
-        if client is not None and not session.queue and not client.is_full:
+        if client is not None and not session.queue and not client.is_full and session.read_at is None:
             room = min(client.inflight - session.under_way, parcel.run.count)
         if room > 0 and client is not None:
             part = parcel if room == parcel.run.count else parcel.part(0, room)
@@ -75,9 +97,18 @@ class Routing(BrokerState):
         else:
             room = 0
         if room < parcel.run.count:
-            lost = session.put(parcel.part(room, parcel.run.count) if room else parcel)
+            rest = parcel.part(room, parcel.run.count) if room else parcel
+            lost = self.put_kept(now, session, rest) if session.is_kept else session.put(rest)
             if lost:
                 self._count_drop(f"the queue of {session.client_id} is full", lost)
+
+    def _addressed(self, now: float, session: Session, parcel: Parcel, sender: Client | None) -> Parcel:
+        """Store a run for one session, of which other sessions get nothing: shared or retained messages."""
+        assert self.store is not None
+        run = _alone(parcel.run)
+        run.qos, run.retain = parcel.qos, parcel.retain
+        self.store.add(now, Kept(run, "" if sender is None else sender.name, session.client_id))
+        return Parcel(run, parcel.qos, parcel.retain, parcel.identifiers)
 
     def _send_once(self, now: float, client: Client, parcel: Parcel, sender: Client | None) -> None:
         if client.is_full:
@@ -90,8 +121,22 @@ class Routing(BrokerState):
         self._count_sent(client, parcel.run.count - left_out, left_out)
 
     def _send(self, now: float, client: Client, parcel: Parcel, session: Session) -> None:
-        left_out = client.send(parcel, session.number(parcel), now)
+        self._send_numbered(now, client, parcel, session.number(parcel), session)
+
+    def _send_numbered(self, now: float, client: Client, parcel: Parcel, ids: Sequence[int], session: Session) -> None:
+        """Send messages that have packet ids; for QoS 2, these are durable before."""
+        if session.is_kept:
+            self.note_sent(session, parcel, ids)
+            if parcel.qos == 2 and self.store is not None:
+                self.store.then(partial(self._send_durable, client, parcel, ids, session))
+                return
+        left_out = client.send(parcel, ids, now)
         self._count_sent(client, parcel.run.count - left_out, left_out)
+
+    def _send_durable(self, client: Client, parcel: Parcel, ids: Sequence[int], session: Session, now: float) -> None:
+        if session.client is client and not client.is_closing:
+            left_out = client.send(parcel, ids, now)
+            self._count_sent(client, parcel.run.count - left_out, left_out)
 
     def _count_sent(self, client: Client, sent: int, left_out: int) -> None:
         self.changed[client] = None
@@ -108,17 +153,26 @@ class Routing(BrokerState):
     def fill(self, now: float, session: Session) -> None:
         """Send what waits, as far as the client has room for it."""
         client = session.client
-        if client is None or not session.queue or client.is_full:
-            return
-        for parcel, ids in session.take(now, client.inflight - session.under_way):
-            left_out = client.send(parcel, ids, now)
-            self._count_sent(client, parcel.run.count - left_out, left_out)
+        while client is not None and not client.is_full:
+            room = client.inflight - session.under_way
+            if room <= 0:
+                return
+            if not session.queue and session.read_at is not None:
+                self.catch_up(now, session)
+            if not session.queue:
+                return
+            for parcel, ids in session.take(now, room):
+                self._send_numbered(now, client, parcel, ids, session)
 
     def retain(self, run: Publish) -> bool:
         """Keep the last message of a run as the one of its topic; returns whether there was room."""
+        return self.retain_at(run, self.wall_clock())
+
+    def retain_at(self, run: Publish, at: float) -> bool:
+        """Keep the last message of a run, published at a time of the wall clock; returns whether there was room."""
         last = run.part(run.count - 1, run.count)
         kept = Publish(run.topic, (last.payloads[-1],), run.qos, True, run.properties)
-        kept.expires, kept.at = run.expires, self.wall_clock()
+        kept.expires, kept.at = run.expires, at
         return self.retained.put(kept)
 
     # -------------------------------------------------------------------------- connections that are full
@@ -164,3 +218,10 @@ class Routing(BrokerState):
             self.statistics["messages expired"] += run.count
             return True
         return False
+
+
+def _alone(run: Publish) -> Publish:
+    """A run of its own with the same messages."""
+    found = Publish(run.topic, run.payloads, run.qos, run.retain, run.properties)
+    found.expires = run.expires
+    return found

@@ -1,8 +1,8 @@
-"""The short way in: like packets one behind the other, found by comparing bytes in C instead of reading fields.
+"""Runs of like packets, one behind the other, found by comparing bytes in C instead of reading fields.
 
-A publisher that sends a stream sends packets whose first bytes are the same, up to the packet id or the payload. The
-first packet is read; the number of further ones of its length is known from the bytes at hand, and one strided
-comparison tells how many begin alike. Whatever is not of this form is left to `decoder.py`.
+The packets of a stream begin with the same bytes, up to the packet id or the payload. The first packet is read. The
+number of bytes at hand bounds the number of further packets of this length, and one strided comparison finds how many
+begin alike. All other packets are left to `decoder.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ MANY = 4_096
 
 
 def read_publications(data: bytes, at: int, end: int, version: int, limit: int) -> tuple[Publish | None, int]:
-    """Read a run of publications of one topic at `at`; returns it and where it ends.
+    """Read a run of publications of one topic at `at`; return the run and its end position.
 
-    None, and `at`, if the first packet is not whole, or needs the ordinary way: with properties, marked as a
-    duplicate, longer than `limit`, or in any way wrong.
+    Returns None and `at` if the first packet is incomplete or must be read by `decoder.py`: with properties, marked as
+    a duplicate, longer than `limit`, or malformed.
     """
     first = data[at]
     if first & 8 or first & 6 == 6 or end - at < 4:
@@ -64,7 +64,7 @@ def read_publications(data: bytes, at: int, end: int, version: int, limit: int) 
 def _with_lengths(
     topic: str, raw: bytes, size: int, prefix: int, first: int, ids: tuple[int, ...], at: int
 ) -> tuple[Publish, int]:
-    """A run of MQTT 5 with packet ids: those packets in front that have no properties, whose length follows the id."""
+    """A run of MQTT 5 with packet ids: the leading packets without properties, as the length after the id tells."""
     lengths = raw[prefix + 2 :: size]
     count = len(lengths) - len(lengths.lstrip(b"\0"))
     cut = Struct(f"{prefix + 3}x{size - prefix - 3}s")
@@ -74,7 +74,7 @@ def _with_lengths(
 
 
 def _topic(name: bytes) -> str | None:
-    """The topic, or None if it must be read in the ordinary way, which tells what is wrong with it."""
+    """The topic; None if the topic is malformed, which `decoder.py` reports."""
     if not name or b"+" in name or b"#" in name or b"\0" in name:
         return None
     try:

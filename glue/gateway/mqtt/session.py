@@ -41,8 +41,27 @@ class Session:
     """The state of one client id."""
 
     __slots__ = (
-        "client", "client_id", "dropped", "expires_at", "expiry", "inflight", "next_id", "queue", "queue_bytes",
-        "queue_messages", "queued", "queued_bytes", "received", "released", "subscriptions", "will", "will_at",
+        "client",
+        "client_id",
+        "dropped",
+        "epoch",
+        "expires_at",
+        "expiry",
+        "inflight",
+        "is_kept",
+        "next_id",
+        "queue",
+        "queue_bytes",
+        "queue_messages",
+        "queued",
+        "queued_bytes",
+        "read_at",
+        "received",
+        "released",
+        "shelved",
+        "subscriptions",
+        "will",
+        "will_at",
     )  # fmt: skip
 
     def __init__(self, client_id: str, queue_messages: int, queue_bytes: int) -> None:
@@ -63,22 +82,34 @@ class Session:
         self.queue_messages = queue_messages
         self.queue_bytes = queue_bytes
         self.dropped = 0
+        self.epoch = 0  # of its last connection, larger than those before at any door
+        self.is_kept = False  # whether it is in the log, too
+        self.read_at: int | None = None  # where it reads on in the log; None if all that it gets is in its queue
+        self.shelved: dict[int, tuple[int, int]] = {}  # while it is away: packet id → offset, QoS and retain flag << 2
 
-    def put(self, parcel: Parcel) -> int:
-        """Let messages wait; returns how many of them found no room, the newest ones."""
-        room = self.queue_messages - self.queued
+    def put(self, parcel: Parcel, limit: int | None = None) -> int:
+        """Let messages wait; returns how many of them found no room, the newest ones.
+
+        With a `limit` of messages, those stay in the log, so they are not counted as dropped.
+        """
+        room = (self.queue_messages if limit is None else limit) - self.queued
         if self.queued_bytes + parcel.run.size > self.queue_bytes:
             room = min(room, _fitting(parcel.run, self.queue_bytes - self.queued_bytes))
         count = parcel.run.count
         if room < count:
-            self.dropped += count - max(room, 0)
+            if limit is None:
+                self.dropped += count - max(room, 0)
             if room <= 0:
                 return count
             parcel = parcel.part(0, room)
+        self.enqueue(parcel)
+        return count - parcel.run.count
+
+    def enqueue(self, parcel: Parcel) -> None:
+        """Let messages wait, whether there is room or not."""
         self.queue.append(parcel)
         self.queued += parcel.run.count
         self.queued_bytes += parcel.run.size
-        return count - parcel.run.count
 
     def take(self, now: float, room: int) -> Iterator[tuple[Parcel, Sequence[int]]]:
         """Give packet ids to at most `room` messages that wait; yields runs with their ids, to be sent."""
@@ -121,7 +152,7 @@ class Session:
     @property
     def under_way(self) -> int:
         """Messages that the client has not acknowledged to the end."""
-        return len(self.inflight) + len(self.released)
+        return len(self.inflight) + len(self.released) + len(self.shelved)
 
     def acknowledge(self, ids: Iterable[int]) -> int:
         """Forget messages of QoS 1 that the client has; returns how many ids were not known."""
@@ -138,9 +169,9 @@ class Session:
 
 
 class Subscription:
-    """One topic filter of one session, with its options (MQTT 5, section 3.8.3.1)."""
+    """A topic filter of a session, with options (MQTT 5, section 3.8.3.1)."""
 
-    __slots__ = ("filter", "identifier", "no_local", "order", "qos", "retain_as_published", "session")
+    __slots__ = ("filter", "identifier", "no_local", "order", "qos", "retain_as_published", "session", "since")
 
     def __init__(
         self,
@@ -159,6 +190,17 @@ class Subscription:
         self.retain_as_published = retain_as_published
         self.identifier = identifier
         self.order = 0
+        self.since = 0  # the offset in the log of the door from which on it gets messages
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the messages go to one member of a group."""
+        return self.filter.startswith("$share/")
+
+    @property
+    def options(self) -> int:
+        """All options as one number."""
+        return self.qos | self.no_local << 2 | self.retain_as_published << 3 | self.identifier << 4
 
 
 class Client:
@@ -169,8 +211,8 @@ class Client:
 
     __slots__ = (
         "aliases", "connect", "decoder", "dropped", "full_since", "held", "holds", "identity",
-        "inflight", "is_closing", "is_full", "is_stuck", "last_heard", "link", "out", "packet_size", "reason",
-        "received", "remote", "sent", "session", "since", "timeout", "version", "waits",
+        "inflight", "is_closing", "is_full", "is_stuck", "last_heard", "link", "out", "packet_size", "promised",
+        "reason", "received", "remote", "sent", "session", "since", "timeout", "version", "waits",
     )  # fmt: skip
 
     def __init__(self, link: Hashable, remote: Remote, now: float, limit: int) -> None:
@@ -196,6 +238,7 @@ class Client:
         self.holds: set[Client] = set()  # publishers that wait for this connection
         self.held = 0  # connections that this publisher waits for
         self.received = self.sent = self.dropped = 0  # messages
+        self.promised = 0  # packets that wait for a sync of the log
 
     @property
     def name(self) -> str:
@@ -222,7 +265,7 @@ class Client:
         return 0
 
     def _send_small(self, parcel: Parcel, ids: Sequence[int], now: float, dup: bool) -> int:
-        """Write those of a run that are not too large for the client, one by one."""
+        """Write a run message by message, without the messages that are too large for the client."""
         if parcel.run.count == 1:
             self.dropped += 1
             if self.session is not None:
@@ -235,7 +278,7 @@ class Client:
 
 
 def _properties(parcel: Parcel, now: float) -> dict[str, Any] | None:
-    """The properties that a receiver gets: those of the publisher, the time that is left, its own identifiers."""
+    """The properties for a receiver: the publisher's properties, the time left, and the receiver's identifiers."""
     run = parcel.run
     if run.properties is None and not parcel.identifiers:
         return None

@@ -26,7 +26,11 @@ class Subscribing(Routing):
             subscription = Subscription(
                 session, wanted.filter, wanted.qos, wanted.no_local, wanted.retain_as_published, identifier
             )
+            former = session.subscriptions.get(wanted.filter)
             is_new = self.subscriptions.add(subscription)
+            if self.store is not None:
+                subscription.since = self.store.end if former is None else former.since
+                self.note_event(session, "sub", wanted.filter, subscription.options, subscription.since)
             answers.append(wanted.qos)
             if wanted.retain_handling == 0 or (wanted.retain_handling == 1 and is_new):
                 replays.append(subscription)
@@ -87,6 +91,7 @@ class Subscribing(Routing):
             found = session.subscriptions.get(name)
             if found is not None:
                 self.subscriptions.remove(found)
+                self.note_event(session, "unsub", name)
             answers.append(codes.SUCCESS if found is not None else codes.NO_SUBSCRIPTION_EXISTED)
         client.out.append(encoder.unsuback(client.version, packet.id, answers))
         self.changed[client] = None

@@ -1,4 +1,4 @@
-"""Subscriptions of sessions, and who gets a message: each session once, one member of each shared subscription."""
+"""Subscriptions of sessions, and the receivers of a message: each session once, one member of each shared group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SharedGroup:
         turned = [members[(self.turn + place) % len(members)] for place in range(len(members))]
         for one in turned:
             client = one.session.client
-            if client is not None and not one.session.queue and not client.is_full:
+            if client is not None and not one.session.queue and one.session.read_at is None and not client.is_full:
                 return one
         connected = [one for one in turned if one.session.client is not None]
         if connected:
@@ -105,7 +105,7 @@ class Subscriptions:
             self.is_changed = True
 
     def match(self, topic: str) -> tuple[Holder, ...]:
-        """The subscriptions and groups whose filters match a topic."""
+        """The subscriptions and groups with a filter that matches a topic."""
         return self._index.match(topic)
 
 

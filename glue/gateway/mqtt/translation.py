@@ -6,8 +6,8 @@
     correlation_data            correlation-data, in base64
     user_property NAME VALUE    NAME
 
-Of several user properties with one name the last counts. Properties that say something of one connection alone stay at
-their door. A message expiry interval is a lifespan.
+Of several user properties with the same name the last counts. Properties of one connection alone are not passed on. A
+message expiry interval is a lifespan.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ FRAME_LIMIT = 1 << 20
 
 
 class WebsocketConnection(Connection):
-    """A connection whose bytes are the payloads of binary websocket frames."""
+    """A connection that takes its bytes from the payloads of binary websocket frames."""
 
     __slots__ = ("_machine",)
 

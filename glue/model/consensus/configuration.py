@@ -3,9 +3,9 @@
 A configuration is an entry of the log and in force from the moment it is appended (Raft thesis, section 4.1). One voter
 changes at a time, so every majority of the old configuration meets every majority of the new one.
 
-A member is a life of a storage. An endpoint that returns with another life is another member: it has no vote until it
-is admitted again, as a learner first. Observers are not in the configuration: the leader serves every follower that
-asks.
+A member is a life of a storage. An endpoint that returns with another life is another member. The new member has no
+vote until the group admits it again, as a learner first. Observers are not in the configuration: the leader serves
+every follower that asks.
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ class Follower(Part):
     def _hears(self, now: float, sender: str, message: Append | InstallSnapshot) -> bool:
         """Note a leader's message; returns whether this follower takes it.
 
-        Messages of a past term are answered with the present one. Those of a later term start a new follower, which
-        takes them.
+        Messages of a past term are answered with the present term. A message of a later term starts a new follower,
+        and the new follower takes the message.
         """
         core = self.core
         if message.term < core.term:

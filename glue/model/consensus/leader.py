@@ -1,6 +1,6 @@
 """A leader: appends commands to the log, sends the log, and commits what a majority has made durable.
 
-All commands that arrive in one call share one multicast. The leader writes in parallel with sending, and counts itself
+All commands of one call share one multicast. The leader writes in parallel with sending, and counts itself
 once it has synced (thesis, 10.2.1). Only entries of its own term are committed by counting, together with all entries
 before (Raft paper, section 5.4.2 and figure 8). A leader steps down after an election timeout without answers of a
 majority.

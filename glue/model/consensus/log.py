@@ -79,7 +79,7 @@ class Log:
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
     def agreeing(self, index: int, term: int) -> int:
-        """Return the largest index up to `index` at which this log may agree with another one, which has `term` there.
+        """Return the largest index up to `index` where this log may agree with a log that has `term` at `index`.
 
         Both sides skip all entries of terms that the other one cannot have. The search for the point where two logs
         part then takes one question for each term, not for each entry.

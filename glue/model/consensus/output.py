@@ -1,4 +1,4 @@
-"""The output of one call of a `Replica`, and the order in which to carry it out.
+"""The output of a call of a `Replica`, and the order in which the driver carries it out.
 
 The driver passes messages and the time to a `Replica` and gets an `Output`. It carries out these steps in order:
 
@@ -19,7 +19,7 @@ class Output:
     """The requests of one call of a `Replica` to its driver; the module tells the order.
 
     * `messages`: pairs of the receiver's endpoint id and a message. The receiver None means all followers of this
-      group. They get one multicast, and each takes what concerns it.
+      group, by multicast; each follower takes its part.
     * `write`: what must become durable, or None.
     * `restore`: the snapshot that the state machine must take on before `committed`, or None.
     * `committed`: the commands that are committed now. Each comes once in a life of the replica, in order of index.

@@ -1,4 +1,4 @@
-"""The progress of one follower, as far as its leader knows, and how the leader serves it.
+"""The progress of one follower, as far as the leader knows, and the way in which the leader serves the follower.
 
 A follower that keeps up takes the multicast stream. A follower that refuses an append is *repaired* by unicast. One
 append finds where its log agrees. Then appends follow, as many as may be in flight, until the follower has everything

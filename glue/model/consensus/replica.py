@@ -1,7 +1,7 @@
 """One replica of a group: takes messages and the time, returns an `Output`.
 
 A replica owns no clock, socket, thread or file; `output.py` says what its driver does. A call takes a batch of messages
-and all questions asked before. The whole batch costs one multicast, one write and one sync.
+and all questions asked before. A whole batch costs a single multicast, write and sync.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class Replica:
 
 
 def _highest(message: GroupMessage) -> int:
-    """Return the highest index that a message claims; 0 if it claims none, or none that could do harm."""
+    """Return the highest index that a message claims; 0 for a message without an index that could do harm."""
     match message:
         case Append():
             return max(message.previous_index, message.commit_index)

@@ -90,7 +90,7 @@ class Tickets:
     def refused(self, tickets: Iterable[int], life: str, reason: str) -> None:
         """Refuse forwarded tickets, if this life of the leader was asked.
 
-        A leader that lost its disk meanwhile has another life, and cannot know what it appended before.
+        After the loss of its disk, a leader has another life and cannot know what the former life appended.
         """
         self.refuse([ticket for ticket in tickets if self._asked.get(ticket) == life], reason)
 

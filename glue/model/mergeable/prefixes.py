@@ -47,6 +47,11 @@ class Prefixes:
                 return kind
         return None
 
+    @property
+    def texts(self) -> list[str]:
+        """The prefixes themselves."""
+        return list(self._kinds)
+
     def hold_all(self, pattern: Pattern) -> bool:
         """Whether every key that can match is mergeable, so that the read needs no majority."""
         return self.kind(pattern.text) is not None  # no prefix holds a wildcard

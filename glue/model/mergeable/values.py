@@ -1,10 +1,10 @@
 """The kinds of mergeable values: counters, sets, registers, and values that show their conflicts.
 
-Every value is a set of *events*, each the content of one write under its dot. A write supersedes events that its
-replica has seen: these are removed, and new ones added. Two replicas merge by keeping the events of both. An event is
-dropped if only one replica has it and the other one has seen it (the causal CRDTs of Almeida et al., 2018). There are
-no tombstones: a dot that was seen and has no event was removed. Counters and sets follow Shapiro, Preguiça, Baquero and
-Zawirski, "Conflict-free Replicated Data Types" (2011).
+Every value is a set of *events*, each the content of one write under its dot. A write removes old events, seen by its
+replica, and adds new ones. Two replicas merge by keeping the events of both. If
+only one replica has an event and the other replica has seen the dot, the event is dropped (the causal CRDTs of Almeida
+et al., 2018). There are no tombstones: a dot that was seen and has no event was removed. Counters and sets follow
+Shapiro, Preguiça, Baquero and Zawirski, "Conflict-free Replicated Data Types" (2011).
 
 The kinds differ in what a write supersedes and in how events are read. A deletion removes only what its replica has
 seen: concurrent writes of other replicas stay.
@@ -69,7 +69,7 @@ class Value:
 
     @property
     def conflict(self) -> list[bytes]:
-        """The values that were written at the same time, the one of `reading` first; empty if there is one value."""
+        """The values of concurrent writes, the value of `reading` first; empty if there is only one value."""
         return []
 
     def effect(self, operation: Operation, life: str, stamp: Stamp) -> Effect:
@@ -109,7 +109,7 @@ class Value:
 
 
 class Counter(Value):
-    """A sum. Each life has one event with its total, which its next addition supersedes."""
+    """A sum. Each life has one event with its total; the next addition of this life supersedes the event."""
 
     __slots__ = ()
     name = "counter"

@@ -1,7 +1,7 @@
 """Commands: what a client asks of the state machine, and how a batch of them becomes one log entry.
 
 A command is a transaction of one or more operations. They take effect all or not at all, in the session of a client,
-under a serial number. The log holds deltas: an update is its patch, never the value that results.
+under a serial number. The log holds deltas: an update is stored as a patch, never as the resulting value.
 
     entry      [time in ms, [command, ...]]      time 0 unless the leader proposes the entry itself
     command    [session, serial, answered, [operation, ...]]      every serial up to `answered` has its answer

@@ -131,7 +131,8 @@ class State:
         if pattern.key is not None:
             entry = self._values.get(pattern.key)
             return [] if entry is None else [Change(pattern.key, *entry)]
-        found = [key for key in self._values if pattern.matches(key)]
+        prefix, matches = pattern.prefix, pattern.matches
+        found = [key for key in self._values if key.startswith(prefix) and matches(key)]
         return [Change(key, *self._values[key]) for key in sorted(found)]
 
     def __len__(self) -> int:

@@ -5,6 +5,8 @@ The rules are those of topics. A replica has few watches, so each pattern is a m
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from glue.errors import ModelError
 
 KEY_LIMIT = 1024
@@ -40,7 +42,7 @@ def check_name(name: object) -> None:
 class Pattern:
     """A pattern of keys. Raises ModelError if it is malformed."""
 
-    __slots__ = ("_levels", "_open_end", "_wild", "text")
+    __slots__ = ("_levels", "_open_end", "_wild", "prefix", "text")
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str) or not text or len(text.encode(errors="replace")) > KEY_LIMIT:
@@ -50,6 +52,9 @@ class Pattern:
         self._open_end = levels[-1] == "#"
         self._levels = levels[:-1] if self._open_end else levels
         self._wild = self._open_end or "+" in levels
+        literal = "/".join(takewhile(lambda level: level not in ("+", "#"), levels))
+        self.prefix = literal + "/" if "+" in levels and levels[0] != "+" else literal
+        """What each key begins with that matches."""
         for level in self._levels:
             if level != "+" and ("+" in level or "#" in level):
                 raise ModelError(f"pattern {text!r:.80}: in {level!r:.80}; a wildcard is a whole level, '#' the last")

@@ -1,4 +1,4 @@
-"""Groups of replicas in virtual time, on a network and on disks whose faults follow from a seed.
+"""Groups of replicas in virtual time, on a network and disks with faults that follow from a seed.
 
 The simulation contains consensus alone. Messages travel as objects, so thousands of seeds take about a minute.
 `run_seed` is one run: random faults while every step is checked against the invariants, then a phase without faults, in

@@ -22,7 +22,7 @@ STANDSTILL = 1 - 1e-3
 
 
 class Faults:
-    """Random faults, whose kinds and rates follow from the seed. `counts` has the number of each kind.
+    """Random faults of kinds and rates that follow from the seed. `counters` has the number of each kind.
 
     Faults of the kinds in `without` are drawn and then left out.
     """
@@ -226,7 +226,7 @@ class Faults:
             leader.arm()
 
     def _admit(self, node: Node) -> None:
-        """Admit a node, unless it was lost just now: late messages of its former life may make it look alive."""
+        """Admit a node, unless it was lost just now, because late messages may make a lost node look alive."""
         leader = self._cluster.leader()
         is_settled = self._cluster.time - node.lost_at > SETTLED and node.replica is not None
         if leader is not None and leader.replica is not None and is_settled:

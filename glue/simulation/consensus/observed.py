@@ -1,4 +1,4 @@
-"""View of one replica from outside: its disk, its log and its state machine."""
+"""View of a replica from outside: disk, log and state machine."""
 
 from __future__ import annotations
 

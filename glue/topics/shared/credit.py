@@ -1,9 +1,9 @@
-"""Credit: how many messages a member may have that it has not acknowledged.
+"""Credit: the number of unacknowledged messages that a member may have.
 
-The credit follows the time that the member takes. While acknowledgements come within QUICK and the credit was used up,
-it doubles; when one takes longer than SLOW, it halves. So a member has 50 to 200 ms of work, and a slow one gets less
-than a fast one. As each message that a member has is one that no other can take, more would make a newcomer wait, and
-lose more time when the member dies.
+The credit follows the time that the member takes. It doubles when an acknowledgement comes within QUICK and the credit
+was used up. It halves when an acknowledgement takes longer than SLOW. So a member has 50 to 200 ms of work, and a slow
+member gets less than a fast one. No other member can take a message that a member has. Therefore more credit would make
+new members wait, and would lose more time when a member dies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUICK, SLOW = 0.05, 0.2
 
 
 class Credit:
-    """The credit of one member, and what it has used of it: `count` messages of `size` bytes."""
+    """The credit of one member, and the used part: `count` messages of `size` bytes."""
 
     __slots__ = ("count", "size", "was_used_up", "window")
 
@@ -36,19 +36,19 @@ class Credit:
         return self.window - self.count if self.size < MOST_BYTES or not self.count else 0
 
     def use(self, count: int, size: int) -> None:
-        """The member is sent messages."""
+        """Note that messages are sent to the member."""
         self.count += count
         self.size += size
         if self.room <= 0:
             self.was_used_up = True
 
     def release(self, count: int, size: int) -> None:
-        """The member has messages no more."""
+        """Note that the member no longer has some messages."""
         self.count -= count
         self.size -= size
 
     def learn(self, took: float) -> None:
-        """The member acknowledged messages after so many seconds."""
+        """Adapt the credit to an acknowledgement that came `took` seconds after its messages were sent."""
         if took > SLOW:
             self.window = max(1, self.window // 2)
         elif took < QUICK and self.was_used_up:

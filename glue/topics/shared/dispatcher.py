@@ -1,11 +1,11 @@
-"""The dispatcher of one group at one publisher: gives each message to one member, and again to another if it must.
+"""The dispatcher of one group at one publisher: gives each message to one member, and redelivers where needed.
 
 A job waits in the queue until a member has credit; the member with the most credit left gets it. A member acknowledges
-what its handler is done with. When a member leaves, what it had not acknowledged goes to the front of the queue, in its
-old order and marked. A job with a key goes to the member that had the last one of that key; a new key belongs to the
-member with the highest hash of both, so that several publishers choose alike.
+the messages that its handler has finished. When a member leaves, its unacknowledged jobs go to the front of the queue,
+in their old order and marked. A job with a key goes to the member of the last job with this key. A new key goes to the
+member with the highest hash of key and member, so that several publishers choose the same member.
 
-Without members, jobs wait for PATIENCE seconds. Acknowledged jobs are forgotten, and no other is, but expired ones.
+Without members, jobs wait for PATIENCE seconds. The dispatcher forgets only jobs that are acknowledged or expired.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ KEYS: Final = 65_536
 
 
 SKIPS: Final = 5
-"""How often a message is sent again that a member skipped: it cannot read it, or its transport gave it up."""
+"""How often a message is sent again after a member skipped it, as unreadable or given up by the transport."""
 
 
 class Member:
-    """One member: its credit, what it has by lane, and what waits for it alone because of its key."""
+    """One member: the credit, the jobs sent by lane, and the jobs of a key that wait for this member."""
 
     __slots__ = ("credit", "keyed", "lanes", "turn")
 
@@ -38,13 +38,13 @@ class Member:
         self.credit = Credit()
         self.lanes: dict[Hashable, deque[Job]] = {}
         self.keyed: deque[Job] = deque()
-        self.turn = 0  # counts up: of members with the same credit, the next is the one whose turn is longest ago
+        self.turn = 0  # counts up: of members with the same credit, the one with the lowest turn is next
 
 
 class Dispatcher:
     """Members, and the jobs that no member has acknowledged; `count` messages of `size` bytes.
 
-    Bounded by the caller, who stops offering while `size` is too much.
+    The caller bounds the jobs: it stops offering while `size` is too large.
     """
 
     __slots__ = ("_empty_since", "_keys", "_order", "_queue", "_statistics", "_turn", "count", "members", "size")
@@ -66,12 +66,12 @@ class Dispatcher:
     # --------------------------------------------------------------------------------------------- members
 
     def join(self, member: str) -> None:
-        """Add a member; one that is there already stays as it is."""
+        """Add a member; has no effect on a known member."""
         self.members.setdefault(member, Member())
         self._empty_since = inf
 
     def leave(self, member: str) -> None:
-        """Remove a member; others get what it had not acknowledged."""
+        """Remove a member; its unacknowledged jobs go to the front of the queue."""
         gone = self.members.pop(member, None)
         if gone is None:
             return
@@ -131,7 +131,7 @@ class Dispatcher:
                     yield name, job
 
     def sent(self, now: float, member: str, lane: Hashable, first: int, job: Job) -> None:
-        """A job is on its way to a member; its messages are numbered from `first` on, which grows in a lane."""
+        """Note that a job was sent to a member; `first` is the number of the first message, and grows within a lane."""
         job.first, job.sent_at = first, now
         known = self.members[member]
         known.credit.use(job.count, job.size)
@@ -140,9 +140,10 @@ class Dispatcher:
         known.lanes.setdefault(lane, deque()).append(job)
 
     def acknowledge(self, now: float, member: str, lane: Hashable, first: int, last: int) -> None:
-        """A member is done with the messages `first` to `last` of a lane, which it handles in order.
+        """Note that a member has handled the messages `first` to `last` of a lane.
 
-        What it had before them and did not acknowledge, it never got: it goes to the front of the queue.
+        A member handles a lane in order. Therefore it never got the earlier messages that are not acknowledged. These
+        go to the front of the queue.
         """
         known = self.members.get(member)
         jobs = known.lanes.get(lane) if known is not None else None

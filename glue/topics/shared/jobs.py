@@ -1,4 +1,4 @@
-"""Jobs: runs of messages that a group has to handle, each run on its way to one member at a time."""
+"""Jobs: runs of messages for a group, each run on its way to one member at a time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Job:
 
     * `key`: messages of one key stay in order at one member; None for none. A job with a key is one message.
     * `expires`: monotonic seconds after which the messages need not be handled.
-    * `is_again`: whether a member had them before that did not acknowledge them.
-    * `skips`: how often a member did not get them although it got later ones.
+    * `is_again`: whether another member had the messages before, without an acknowledgement.
+    * `skips`: how often a member missed the messages although it got later messages.
     * `order`: counts up in the order in which jobs were offered; parts of a job have the same.
-    * `first`: while they are at a member, the number of the first message on their lane. `sent_at`: since when.
+    * `first`, `sent_at`: the number of the first message on the lane to the member, and when the job was sent.
     """
 
     __slots__ = ("content", "count", "expires", "first", "is_again", "key", "order", "sent_at", "size", "skips")
@@ -50,7 +50,7 @@ class Job:
         return self.first + self.count - 1
 
     def split(self, count: int) -> Job:
-        """Take out the first `count` messages as a job of their own; this one keeps the others, at least one."""
+        """Remove the first `count` messages and return a job with them; at least one message must remain here."""
         head = self._part(0, count)
         rest = self._part(count, self.count)
         self.content, self.size, self.count, self.first = rest.content, rest.size, rest.count, rest.first

@@ -65,7 +65,7 @@ class Sender(Protocol):
 
 
 class Sharing:
-    """The groups that this endpoint publishes to, and the acknowledgements that it owes to others."""
+    """The groups that this endpoint publishes to, and the acknowledgements owed to other publishers."""
 
     __slots__ = (
         "_endpoint_id", "_index", "_members", "_statistics", "dispatchers", "owed", "sender",
@@ -189,7 +189,7 @@ class Sharing:
                 self.sender.send(publisher, answer, HIGH, inf)
 
     def takes(self, now: float, peer: str, group: MessageGroup) -> bool:
-        """Take acknowledgements, and what is malformed: a wrapped topic with nothing inside; whether it was that."""
+        """Handle acknowledgements, and count a wrapped topic with nothing inside; return False for other groups."""
         if group.topic.startswith(DONE):
             self._take_done(now, peer, group)
             return True

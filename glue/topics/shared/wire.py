@@ -1,10 +1,10 @@
 """Shared subscriptions on the wire: interests of members, topics of what they are sent, and acknowledgements.
 
-A member is one subscription. It announces `$glue/share/GROUP/MEMBER/+/PATTERN`, where MEMBER is the endpoint's id, its
-incarnation and a number, with dashes between: what was sent to an earlier life is none of a later one's. It is sent
-messages on `$glue/share/GROUP/MEMBER/AGAIN/TOPIC`, which its interest matches; AGAIN is 1 for messages that another
-member had before, else 0. It acknowledges on `$glue/done/PUBLISHER` with a JSON list of `[topic, first, last]`, where
-the topic is the one above and the numbers are sequence numbers.
+A member is one subscription. Its interest is `$glue/share/GROUP/MEMBER/+/PATTERN`. MEMBER is the endpoint's id, its
+incarnation and a number, with dashes between, so that a new life never gets messages for an earlier life. The member
+gets messages on `$glue/share/GROUP/MEMBER/AGAIN/TOPIC`. AGAIN is 1 for messages that another member had before, else 0.
+The member acknowledges on `$glue/done/PUBLISHER` with a JSON list of `[topic, first, last]`: the wrapped topic, and the
+first and the last sequence number.
 """
 
 from __future__ import annotations

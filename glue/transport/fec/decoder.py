@@ -1,4 +1,4 @@
-"""The FEC decoder: the receiving end of one channel whose sender adds repair symbols (see `policy`).
+"""The FEC decoder: the receiving end of a channel with repair symbols (see `policy`).
 
 After the first repair symbol, the decoder keeps the latest frames of the channel for a while: the frames that arrived
 are needed to decode the missing ones. A source block waits until it has as many repair symbols as missing frames.
@@ -153,9 +153,9 @@ class Decoder:
         return block
 
     def decoded(self, now: float, channel: int, missing: Missing, like: Inbound) -> list[tuple[int, Inbound]]:
-        """Decode the missing frames that can be decoded by now; return them with their sequences.
+        """Return the missing frames that can be decoded by now, with their sequences.
 
-        `like`: a run from the same peer, for the fields that all its frames share.
+        The fields common to all frames of the peer are taken from `like`, a run of the same peer.
         """
         found: list[tuple[int, Inbound]] = []
         for key, block in list(self._blocks.items()):

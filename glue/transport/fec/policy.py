@@ -94,10 +94,10 @@ def cover(channel: ChannelState, now: float) -> list[Outbound]:
     blocks = -(-count // SOURCE_SYMBOLS)
     size = -(-count // blocks)
     rows = _rows(channel, size, blocks)
-    symbols = symbols_of(flights) if rows else None
-    if symbols is None:
+    found = symbols_of(flights) if rows else None
+    if found is None:
         return []
-    out = encoded(symbols, size, rows, now - flights[0].since, channel.number, flights[0].first, channel.destinations)
+    out = encoded(now, *found, size, rows, channel.number, flights[0].first, channel.destinations)
     channel.statistics["parity frames sent"] += sum(len(item.bodies) for item in out)
     for flight in flights:
         flight.covered_at = now

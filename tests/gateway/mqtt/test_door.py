@@ -152,6 +152,26 @@ def test_a_client_id_is_connected_at_one_door_alone(door: Doors, lan: Lan) -> No
             assert [one["version"] for one in told["d2"]] == ["3.1.1"]
 
 
+def test_a_session_moves_to_the_door_that_its_client_connects_to(door: Doors, tmp_path: Path) -> None:
+    with door("d1", data_dir=tmp_path / "1") as first, door("d2", data_dir=tmp_path / "2") as second:
+        port = first.port or 0
+        with socket.create_connection(("127.0.0.1", port)) as raw, client("p", port) as publisher:
+            raw.sendall(mqtt.connect("c", clean=False) + mqtt.subscribe(1, ("t", 1)))
+            raw.settimeout(PATIENCE)
+            assert len(raw.recv(100)) >= 4
+            raw.close()
+            publisher.paho.publish("t", b"waits", 1).wait_for_publish(PATIENCE)
+        with socket.create_connection(("127.0.0.1", second.port or 0)) as raw:
+            raw.settimeout(PATIENCE)
+            raw.sendall(mqtt.connect("c", clean=False))
+            received = b""
+            while len(received) < 16:
+                received += raw.recv(100)
+            connack, message = mqtt.split(received)
+            assert connack.body == b"\1\0"
+            assert mqtt.publication(message).payload == b"waits"
+
+
 def test_the_will_of_a_client_that_is_cut_off_reaches_an_endpoint(door: Doors, lan: Lan) -> None:
     with door() as gateway:
         wills = lan.start("hall").subscribe("gone")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Inbound, Outbound
+from glue.transport.fec.encoder import blocks_of
 from glue.transport.fec.policy import symbols_needed
 from glue.transport.fec.state import LossMeter
 from glue.transport.window import Window
@@ -249,3 +250,30 @@ def test_a_report_of_more_decoded_frames_than_were_sent_is_refused() -> None:
     assert count(wire, 0, "frames lost and recovered by FEC") == 0
     wire.tell(sender, Inbound(wire.ids[1], 1, None, {KEY: ["mended", 2, 0, 4096, 1, 10]}, [b"[]"]))
     assert count(wire, 0, "frames lost and recovered by FEC") == 2
+
+
+def test_a_fresh_frame_behind_an_old_message_is_not_as_old_when_it_is_recovered() -> None:
+    wire = quiet()
+    send(wire, 600)  # it takes four windows, so its last frames wait for two round trips
+    wire.run(0.19)
+    lose(wire, [600])
+    wire.publish(0, [1], b"fresh")
+    wire.run(1.0)
+    assert wire.heard[wire.ids[1]][-1][1] == b"fresh"
+    assert count(wire, 1, "frames recovered by FEC") == 1
+    *_, old, fresh = wire.ages[wire.ids[1]]
+    assert fresh < 0.1 < old
+
+
+@pytest.mark.parametrize(
+    ("ages", "blocks"),
+    [
+        ([0.0] * 10, [(0, 4), (4, 8), (8, 10)]),
+        ([5.0, 5.0, 0.0], [(0, 2), (2, 3)]),
+        ([0.05, 0.03, 0.01], [(0, 3)]),
+        ([4.0, 3.1, 2.9], [(0, 2), (2, 3)]),
+        ([1.0], [(0, 1)]),
+    ],
+)
+def test_a_block_has_frames_of_similar_age(ages: list[float], blocks: list[tuple[int, int]]) -> None:
+    assert [*blocks_of(100.0, [100.0 - age for age in ages], 4)] == blocks

@@ -1,0 +1,101 @@
+"""Descriptions of the door for programs: its routes as OpenAPI 3.1, the typed topics of the network as AsyncAPI 3.0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import glue
+from glue.gateway.http.door import Door
+from glue.gateway.http.routes import Route
+from glue.schema import PUBLISH
+
+PARAMETER: Final = re.compile(r"{(\w+)(?::[^}]*)?}")
+PROBLEM: Final = {
+    "description": "The reason, in words",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+ERRORS: Final = ("400", "401", "403", "404", "405", "408", "409", "410", "412", "413", "422", "502", "503", "504")
+
+
+def openapi_document(routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the description of some routes."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(PARAMETER.sub(r"{\1}", route.path), {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "glue", "version": glue.__version__, "license": {"name": "MIT"},
+            "description": "Topics, models and requests of a glue network; webhooks that are called until they answer.",
+        },
+        "paths": paths,
+        "security": [{"token": []}, {}],
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {
+                "Problem": {
+                    "type": "object", "required": ["title", "status", "detail"],
+                    "properties": {
+                        "title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"},
+                    },
+                }
+            },
+        },
+    }  # fmt: skip
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in PARAMETER.findall(route.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "description": meaning, "schema": {"type": "string"}}
+        for name, meaning in route.query.items()
+    ]
+    answers = {str(status): meaning for status, meaning in route.answers.items()}
+    if not any(status.startswith("2") for status in answers):
+        answers = {"200": "Done", **answers}
+    responses: dict[str, Any] = {
+        status: PROBLEM if status[0] in "45" else {"description": meaning} for status, meaning in answers.items()
+    }
+    for status in ERRORS:
+        responses.setdefault(status, PROBLEM)
+    found: dict[str, Any] = {
+        "summary": route.summary, "operationId": f"{route.handler.__module__.rpartition('.')[2]}_"
+        f"{route.handler.__name__}_{route.method.lower()}", "parameters": parameters, "responses": responses,
+    }  # fmt: skip
+    if route.body:
+        is_object = route.body.startswith("{")
+        schema = {"type": "object"} if is_object else {}
+        kind = "application/json" if is_object or "JSON" in route.body else "*/*"
+        found["requestBody"] = {"description": route.body, "required": True, "content": {kind: {"schema": schema}}}
+    if route.is_open:
+        found["security"] = []
+    return found
+
+
+def asyncapi_document(door: Door) -> dict[str, Any]:
+    """Return the description of the typed topics that the network announces now."""
+    channels: dict[str, Any] = {}
+    operations: dict[str, Any] = {}
+    core = door.endpoint._core
+    for peer, told in core.types.directory:
+        key = re.sub(r"\W+", "_", f"{told.pattern}_{told.name}").strip("_")
+        channels[key] = {
+            "address": told.pattern,
+            "messages": {told.name: {"name": told.name, "x-glue-schema-hash": told.hash}},
+            "x-glue-endpoints": sorted({
+                *channels.get(key, {}).get("x-glue-endpoints", ()), core.requests.name_of(peer)
+            }),
+        }  # fmt: skip
+        action = "send" if told.way == PUBLISH else "receive"
+        operations[f"{action}_{key}"] = {"action": action, "channel": {"$ref": f"#/channels/{key}"}}
+    return {
+        "asyncapi": "3.0.0",
+        "info": {"title": "Topics of a glue network", "version": glue.__version__},
+        "channels": channels,
+        "operations": operations,
+    }

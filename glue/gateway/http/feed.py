@@ -1,0 +1,141 @@
+"""What streams and last values are fed with: subscriptions of the door's endpoint, as few as the clients need."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+from glue.aio import Endpoint, Subscription
+from glue.endpoint.message import Message
+from glue.gateway.http.lanes import matcher
+from glue.gateway.http.limits import Limits
+from glue.gateway.http.tail import Tail
+from glue.gateway.mqtt.identity import covers
+
+LINGER: Final = 60.0
+"""Seconds for which the door goes on listening after the last client of a pattern has gone."""
+LINGERING: Final = 1_000
+"""Streams whose patterns linger at most."""
+
+
+class Feed:
+    """Subscribes to the patterns that clients stream now; each message goes into the tail once."""
+
+    def __init__(self, endpoint: Endpoint, limits: Limits, id: str) -> None:
+        self.tail = Tail(id, limits.recent_bytes)
+        self.statistics: Counter[str] = Counter()
+        self._endpoint = endpoint
+        self._limits = limits
+        self._wanted: Counter[str] = Counter()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._lingering = 0
+        self._is_closed = False
+        self._seen: dict[tuple[str, int, str], int] = {}
+        self._values: dict[str, bytes] = {}
+
+    def want(self, patterns: list[str]) -> None:
+        """Have the messages of some patterns from now on."""
+        for pattern in patterns:
+            self._wanted[pattern] += 1
+        self._follow()
+
+    def unwant(self, patterns: list[str]) -> None:
+        """Need the messages of some patterns no more."""
+        for pattern in patterns:
+            self._wanted[pattern] -= 1
+            if self._wanted[pattern] <= 0:
+                del self._wanted[pattern]
+        self._follow()
+
+    def release(self, patterns: list[str]) -> None:
+        """Need some patterns no more in a while: a client that was cut off comes back and goes on."""
+        if self._lingering >= LINGERING or self._is_closed:
+            self.unwant(patterns)
+            return
+        self._lingering += 1
+
+        def end() -> None:
+            self._lingering -= 1
+            if not self._is_closed:
+                self.unwant(patterns)
+
+        asyncio.get_running_loop().call_later(LINGER, end)
+
+    def covers(self, topic: str) -> bool:
+        """Whether the messages of a topic come in now."""
+        return any(matcher(pattern)(topic) for pattern in self._subscriptions)
+
+    def last(self, topic: str) -> bytes | None:
+        """Return the last message of a topic as JSON text, if the feed covers it and there was one."""
+        return self._values.get(topic) if self.covers(topic) else None
+
+    def last_values(self, patterns: list[str]) -> Iterator[bytes]:
+        """Return the last messages of the topics of some patterns."""
+        matches = [matcher(pattern) for pattern in patterns]
+        return (text for topic, text in list(self._values.items()) if any(one(topic) for one in matches))
+
+    def close(self) -> None:
+        """End all subscriptions."""
+        self._is_closed = True
+        for subscription in self._subscriptions.values():
+            subscription.close()
+        self._subscriptions.clear()
+
+    def _follow(self) -> None:
+        """Subscribe to the wanted patterns that no other one covers; first to new ones, so that nothing is missed."""
+        wanted = {
+            one for one in self._wanted
+            if not any(other != one and covers(other, one) for other in self._wanted)
+        }  # fmt: skip
+        for pattern in wanted - self._subscriptions.keys():
+            self._subscriptions[pattern] = self._endpoint.subscribe(pattern, self._receive)
+        for pattern in self._subscriptions.keys() - wanted:
+            self._subscriptions.pop(pattern).close()
+        if not self._subscriptions:
+            self._values.clear()  # they would grow old unnoticed
+            self._seen.clear()
+
+    def _receive(self, message: Message) -> None:
+        key = (message.publisher_id, message.incarnation, message.topic)
+        known = self._seen.get(key, 0)
+        if message.sequence <= known:
+            return  # came by two patterns, or as a retained value of what came live
+        if len(self._seen) >= 2 * self._limits.last_values:
+            self._seen.clear()
+        self._seen[key] = message.sequence
+        text = orjson.dumps(described(message))
+        topic = message.topic
+        if topic in self._values or len(self._values) < self._limits.last_values:
+            self._values[topic] = text
+        else:
+            self.statistics["last values left out"] += 1
+        self.statistics["messages"] += 1
+        self.tail.append(topic, text)
+
+
+def described(message: Message) -> dict[str, Any]:
+    """Return a message as clients see it: a JSON `payload`, or bytes in base64 as `payload_base64`."""
+    found: dict[str, Any] = {"topic": message.topic}
+    payload = message.payload
+    if message.encoded is not None:
+        found["payload_base64"] = base64.b64encode(message.encoded).decode()
+        found["codec"] = message.codec
+    elif isinstance(payload, bytes):
+        found["payload_base64"] = base64.b64encode(payload).decode()
+    else:
+        found["payload"] = payload
+    found |= {
+        "publisher": message.publisher, "sequence": message.sequence, "published_at": message.published_at,
+    }  # fmt: skip
+    if message.type is not None:
+        found["type"] = message.type
+    if message.retained:
+        found["retained"] = True
+    if message.properties:
+        found["properties"] = dict(message.properties)
+    return found

@@ -1,0 +1,131 @@
+"""What the door knows of the network and of itself: endpoints, counters, descriptions of its interface, the page."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from aiohttp import web
+
+import glue
+from glue.gateway.http.door import Door
+from glue.gateway.http.problems import ProblemError
+from glue.gateway.http.routes import Route, answer
+from glue.gateway.http.tokens import Rights
+from glue.metrics.exposition import CONTENT_TYPE, exposition
+
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The page loads nothing: scripts and styles are in it."""
+
+
+@cache
+def page_bytes() -> bytes:
+    """Return the page."""
+    return (files("glue.gateway.http") / "page.html").read_bytes()
+
+
+async def page(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """Give the page."""
+    headers = {"content-security-policy": POLICY, "x-content-type-options": "nosniff", "cache-control": "no-cache"}
+    return web.Response(body=page_bytes(), content_type="text/html", charset="utf-8", headers=headers)
+
+
+def check_admin(rights: Rights) -> None:
+    """Raise ProblemError unless a client may see the network as a whole."""
+    if not rights.admin:
+        raise ProblemError(403, "this needs admin rights")
+
+
+async def endpoints(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """List the endpoints that the door knows, and how it hears them."""
+    check_admin(rights)
+    endpoint = door.endpoint
+    found = [
+        {
+            "name": peer.name, "id": peer.id, "incarnation": peer.incarnation,
+            "address": ":".join(str(part) for part in peer.address[:2]), **link_of(endpoint, peer.id),
+        }
+        for peer in endpoint.peers
+    ]  # fmt: skip
+    own = {"name": endpoint.name, "id": endpoint.id, "incarnation": endpoint.incarnation}
+    return answer({"door": own, "endpoints": found})
+
+
+def link_of(endpoint: Any, peer: str) -> dict[str, Any]:
+    """Return round trip, loss and whether a peer is served by unicast, as far as data has shown it."""
+    transport = endpoint._core.stack.layers.get("transport")
+    found: dict[str, Any] = {}
+    for channel in list(getattr(transport, "channels", {}).values()) if transport is not None else []:
+        member = getattr(channel, "members", {}).get(peer)
+        if member is None:
+            continue
+        round_trip = getattr(getattr(member, "round_trip", None), "smoothed", None)
+        if isinstance(round_trip, float):
+            found["round_trip_ms"] = round(round_trip * 1e3, 3)
+    return found
+
+
+async def status(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """Show versions, counters and limits of this door."""
+    delivering, feed = door.delivering, door.feed
+    journal = delivering.journal
+    found: dict[str, Any] = {
+        "door": door.endpoint.name, "version": glue.__version__, "peers": len(door.endpoint.peers),
+        "rights": {
+            "name": rights.name, "publish": rights.publish, "subscribe": rights.subscribe, "admin": rights.admin,
+        },
+        "streams": door.streams, "topics_seen": len(feed._values),
+        "counters": {**door.statistics, **delivering.machine.statistics, **feed.statistics},
+    }  # fmt: skip
+    if rights.admin:
+        found["log"] = {
+            "keeps": journal.patterns, "on_disk": journal.data_dir is not None, "first": journal.recent.first,
+            "end": journal.recent.durable, "failure": journal.recent.log.failure,
+        }  # fmt: skip
+        found["subscriptions"] = len(delivering.subscriptions)
+    return answer(found)
+
+
+async def metrics(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """Give counters in Prometheus's format."""
+    check_admin(rights)
+    lines = [exposition(door.endpoint).rstrip("\n")]
+    counters = {**door.statistics, **door.delivering.machine.statistics}
+    lines += ["# HELP glue_http_events_total Counters of the HTTP door.", "# TYPE glue_http_events_total counter"]
+    lines += [f'glue_http_events_total{{event="{name}"}} {value}' for name, value in sorted(counters.items())]
+    return web.Response(body="\n".join(lines).encode() + b"\n", headers={"content-type": CONTENT_TYPE})
+
+
+async def openapi(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """Describe the routes (OpenAPI 3.1)."""
+    return answer(door.describe())
+
+
+async def asyncapi(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """Describe the typed topics of the network (AsyncAPI 3.0)."""
+    from glue.gateway.http.descriptions import asyncapi_document
+
+    return answer(asyncapi_document(door))
+
+
+async def health(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """Tell whether the door works: its log can store, and its endpoint is open."""
+    failure = door.delivering.journal.recent.log.failure
+    if failure or door.endpoint.closed:
+        raise ProblemError(503, failure or "the endpoint is closed")
+    return answer({"status": "ok"})
+
+
+ROUTES = [
+    Route("GET", "/", page, "The page", is_open=True),
+    Route("GET", "/v1/health", health, "Whether the door works", is_open=True),
+    Route("GET", "/v1/status", status, "Counters of the door, and what this client may do"),
+    Route("GET", "/v1/endpoints", endpoints, "The endpoints of the network"),
+    Route("GET", "/metrics", metrics, "Counters for Prometheus"),
+    Route("GET", "/openapi.json", openapi, "This description", is_open=True),
+    Route("GET", "/asyncapi.json", asyncapi, "The typed topics of the network"),
+]

@@ -1,0 +1,248 @@
+"""The shell of the HTTP server: sockets, limits, who is let in, and errors as problem details."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+import glue
+from glue.errors import GlueError
+from glue.gateway.http import carrier, models, overview, resources, topics
+from glue.gateway.http.descriptions import openapi_document
+from glue.gateway.http.door import Door
+from glue.gateway.http.problems import CONTENT_TYPE, ProblemError, problem_of
+from glue.gateway.http.routes import Route
+from glue.gateway.http.tokens import EVERYTHING, Rights
+
+ROUTES: Final = [*carrier.ROUTES, *topics.ROUTES, *resources.ROUTES, *models.ROUTES, *overview.ROUTES]
+SWEEP: Final = 2.0
+"""Seconds between two looks for connections on which no request comes."""
+FIRST_REQUEST: Final = 10.0
+"""Seconds from a connection to its first request."""
+
+logger = logging.getLogger("glue.http")
+
+
+class Full(asyncio.Protocol):
+    """Closes a connection that is one too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Close it at once."""
+        transport.close()
+
+
+class Server:
+    """Serves the routes of a door on one or more ports."""
+
+    def __init__(self, door: Door, cors: Sequence[str] = ()) -> None:
+        """`cors` are the origins whose pages may call this door, beside its own page."""
+        self._door = door
+        door.describe = partial(openapi_document, ROUTES)
+        self._cors = frozenset(cors)
+        self._application = application(door, self._cors)
+        self._runner = web.AppRunner(
+            self._application, handle_signals=False, access_log=None, handler_cancellation=True
+        )
+        self._servers: list[asyncio.Server] = []
+        self._young: dict[RequestHandler, float] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def listen(self, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen; returns the port. Raises OSError."""
+        if self._sweeper is None:
+            await self._runner.setup()
+            self._sweeper = asyncio.create_task(self._sweep(), name="glue http connections")
+        if host is None and port == 0:  # the same free port of both families
+            port = await self._listen("0.0.0.0", 0, tls)
+            with suppress(OSError):
+                await self._listen("::", port, tls)
+            return port
+        return await self._listen(host, port, tls)
+
+    async def _listen(self, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(self._connection, host, port, ssl=tls, backlog=1024)
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    def _connection(self) -> asyncio.Protocol:
+        """Return the protocol of a new connection."""
+        manager, limits = self._runner.server, self._door.limits
+        assert manager is not None
+        if len(manager.connections) >= limits.connections:
+            self._door.statistics["connections refused: too many"] += 1
+            return Full()
+        handler: RequestHandler = RequestHandler(
+            manager, loop=asyncio.get_running_loop(), keepalive_timeout=limits.keep_alive, access_log=None,  # type: ignore[arg-type]
+            max_line_size=limits.header, max_field_size=limits.header, max_headers=100, lingering_time=5.0,
+            auto_decompress=False, logger=logger,
+        )  # fmt: skip
+        self._young[handler] = asyncio.get_running_loop().time()
+        return handler
+
+    async def _sweep(self) -> None:
+        """Close connections on which no request has come; read tokens that have changed."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            self._door.access.check()
+            now = asyncio.get_running_loop().time()
+            for handler, since in list(self._young.items()):
+                if handler.transport is None or handler._request_count or handler._current_request is not None:
+                    del self._young[handler]
+                elif now - since > FIRST_REQUEST:
+                    del self._young[handler]
+                    handler.transport.abort()
+                    self._door.statistics["connections closed: no request came"] += 1
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._sweeper is None:
+            return
+        self._sweeper.cancel()
+        for server in self._servers:
+            server.close()
+        if (manager := self._runner.server) is not None:
+            for connection in list(manager.connections):
+                connection.force_close()
+                if connection.transport is not None and connection._current_request is not None:
+                    connection.transport.abort()
+        await self._runner.cleanup()
+
+
+def application(door: Door, cors: frozenset[str]) -> web.Application:
+    """Return the application of a door."""
+
+    @web.middleware
+    async def checked(request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            if request.method == "OPTIONS":
+                check_origin(request, cors)
+                return preflight()
+            answer: web.StreamResponse = await handler(request)
+        except ProblemError as error:
+            return _problem(error)
+        except web.HTTPException as error:
+            return _problem(ProblemError(error.status, error.reason, _allowed(error)))
+        except (GlueError, ValueError, TypeError, ConnectionError) as error:
+            return _problem(problem_of(error))
+        except Exception:
+            logger.exception("a request failed: %s %.200s", request.method, request.path)
+            return _problem(ProblemError(500, "the door has a fault; its log tells more"))
+        return answer
+
+    made = web.Application(middlewares=[checked], client_max_size=door.limits.body)
+    for route in ROUTES:
+        made.router.add_route(route.method, route.path, _handler(door, route, cors))
+    made.on_response_prepare.append(_signature(cors))
+    return made
+
+
+def _handler(
+    door: Door, route: Route, cors: frozenset[str]
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:  # fmt: skip
+    """Return the handler of a route: it finds out who asks, and calls the route."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        check_origin(request, cors)
+        if route.is_open:
+            return await route.handler(door, EVERYTHING if route.method == "GET" else Rights(), request)
+        return await route.handler(door, rights_of(door, request), request)
+
+    return handle
+
+
+def rights_of(door: Door, request: web.Request) -> Rights:
+    """Return what a client may do. Raises ProblemError for one that has to bring a token, or another one."""
+    token = None
+    authorization = request.headers.get("authorization")
+    if authorization is not None:
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise _unauthorized("Authorization: expected Bearer and a token")
+        token = token.strip()
+    certificate = ""
+    transport = request.transport
+    if transport is not None and (found := transport.get_extra_info("peercert")):
+        certificate = next((v for part in found.get("subject", ()) for k, v in part if k == "commonName"), "")
+    is_local = _is_loopback(request.remote) and _is_own_name(request.host)
+    rights = door.access.rights(token, certificate, is_local)
+    if rights is None:
+        door.statistics["requests refused: no token, or a wrong one"] += 1
+        raise _unauthorized("this token is not known" if token else "a token is needed: Authorization: Bearer …")
+    return rights
+
+
+def check_origin(request: web.Request, cors: frozenset[str]) -> None:
+    """Raise ProblemError for a request that a page of another server sends, unless that one is named."""
+    origin = request.headers.get("origin")
+    if origin is None or origin in cors or urlsplit(origin).netloc.lower() == request.host.lower():
+        return
+    raise ProblemError(403, f"pages of {origin!r:.200} may not call this door; --cors names those that may")
+
+
+def preflight() -> web.Response:
+    """Tell a browser what pages of other servers may send; those that may are checked before."""
+    headers = {
+        "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
+        "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id, if-match",
+        "access-control-max-age": "600",
+    }
+    return web.Response(status=204, headers=headers)
+
+
+def _signature(cors: frozenset[str]) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
+    name = f"glue/{glue.__version__}"
+
+    async def sign(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers["server"] = name
+        if cors and (origin := request.headers.get("origin")) in cors:
+            response.headers["access-control-allow-origin"] = str(origin)
+            response.headers["vary"] = "origin"
+
+    return sign
+
+
+@lru_cache(1024)
+def _is_loopback(address: str | None) -> bool:
+    try:
+        return ip_address(address or "").is_loopback
+    except ValueError:
+        return False
+
+
+@lru_cache(1024)
+def _is_own_name(host: str) -> bool:
+    """Whether a Host header is not that of a page that was pointed here (DNS rebinding): an address, or localhost."""
+    name = urlsplit(f"//{host}").hostname or ""
+    if name == "localhost":
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _allowed(error: web.HTTPException) -> dict[str, str]:
+    return {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+
+
+def _unauthorized(detail: str) -> ProblemError:
+    return ProblemError(401, detail, {"www-authenticate": 'Bearer realm="glue"'})
+
+
+def _problem(error: ProblemError) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(error.document()), status=error.status, headers=error.headers, content_type=CONTENT_TYPE
+    )

@@ -1,0 +1,184 @@
+"""Several doors as one: subscriptions and positions in a model, and leases that say which door delivers.
+
+Subscriptions are spread over parts. Each part has a lock with a lease in the model; the door that holds it delivers.
+A door that is gone loses its leases within seconds, and another one goes on: it finds the place in its own log by the
+numbers of the messages that were delivered, and by time for topics of which none was. So a subscriber may get some
+messages twice, under the same ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from glue.aio.model import Lock, Model, Watch
+from glue.errors import GlueError, RefusedError
+from glue.gateway.http.delivering import Delivering
+from glue.gateway.http.lanes import Position
+from glue.gateway.http.store import Stored
+from glue.gateway.http.subscriptions import subscription_of
+
+SUBSCRIPTIONS, POSITIONS, TOPICS = "http/subscriptions/", "http/positions/", "http/topics/"
+PARTS: Final = 16
+"""Parts of all subscriptions: as many doors can share the work."""
+LEASE: Final = 2.0
+"""Seconds after which a silent door loses its parts."""
+TRY_INTERVAL: Final = 0.5
+"""Seconds between two tries to take a part."""
+
+logger = logging.getLogger("glue.http")
+
+
+def part_of(id: str) -> int:
+    """Return the part of a subscription."""
+    return zlib.crc32(id.encode()) % PARTS
+
+
+class ModelStore:
+    """A store in a model that all doors have open."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.subscriptions: dict[str, Stored] = {}
+        self.topics: set[str] = set()
+
+    async def open(self) -> None:
+        """Read what is stored. Raises MinorityError if no majority is in reach."""
+        items = await self.model.items(f"{SUBSCRIPTIONS}#")
+        self.subscriptions = {key.removeprefix(SUBSCRIPTIONS): value for key, value in items.items()}
+        self.topics = {key.removeprefix(TOPICS) for key in await self.model.items(f"{TOPICS}#")}
+
+    async def put(self, id: str, subscription: Stored | None) -> None:
+        """As `Store` says."""
+        if subscription is None:
+            self.subscriptions.pop(id, None)
+            await self.model.delete(SUBSCRIPTIONS + id)
+            await self.model.delete(POSITIONS + id)
+        else:
+            self.subscriptions[id] = subscription
+            await self.model.set(SUBSCRIPTIONS + id, subscription)
+
+    async def create(self, topic: str) -> None:
+        """As `Store` says."""
+        self.topics.add(topic)
+        await self.model.set(TOPICS + topic, True)
+
+    async def position(self, lane: str) -> Position | None:
+        """As `Store` says."""
+        found: Position | None = await self.model.get(POSITIONS + lane)
+        return found
+
+    async def save(self, positions: Mapping[str, Position | None]) -> None:
+        """As `Store` says."""
+        for lane, position in positions.items():
+            if position is None:
+                await self.model.delete(POSITIONS + lane)
+            else:
+                await self.model.set(POSITIONS + lane, position)
+
+    def close(self) -> None:
+        """The model is not closed: it is the program's."""
+
+
+class Sharing:
+    """The part of a door that takes, renews and loses parts, and follows what other doors change."""
+
+    def __init__(self, model: Model, delivering: Delivering) -> None:
+        self._model = model
+        self._delivering = delivering
+        self._locks: dict[int, Lock] = {}
+        self._watches: list[Watch] = []
+        delivering.is_owner = lambda id: part_of(id) in self._locks
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin to take parts."""
+        watches = [await self._model.watch(f"{SUBSCRIPTIONS}#"), await self._model.watch(f"{TOPICS}#")]
+        self._watches = watches
+        self._tasks = [
+            asyncio.create_task(self._follow(watches[0], self._changed), name="glue http shared subscriptions"),
+            asyncio.create_task(self._follow(watches[1], self._created), name="glue http shared topics"),
+            *(asyncio.create_task(self._hold(part), name=f"glue http part {part}") for part in range(PARTS)),
+        ]
+
+    async def close(self) -> None:
+        """Give all parts back, with their positions stored."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(GlueError, OSError):
+            await self._delivering.save()
+        for part, lock in self._locks.items():
+            self._stop(part)  # from here on the positions are another door's
+            with suppress(GlueError):
+                await lock.release()
+        self._locks.clear()
+        for watch in self._watches:
+            watch.close()
+
+    # -------------------------------------------------------------------------------------------- other doors
+
+    async def _follow(self, watch: Watch, take: Any) -> None:
+        async for change in watch:
+            try:
+                await take(change.key, change.value)
+            except (GlueError, OSError) as error:
+                logger.warning("a change by another door could not be taken: %s", error)
+
+    async def _changed(self, key: str, value: Any) -> None:
+        id, delivering = key.removeprefix(SUBSCRIPTIONS), self._delivering
+        if value is None:
+            delivering.store.subscriptions.pop(id, None)
+            await delivering.forget(id)
+        elif delivering.subscriptions.get(id) != (told := subscription_of(value)):
+            delivering.store.subscriptions[id] = value
+            await delivering.learn(told)
+
+    async def _created(self, key: str, value: Any) -> None:
+        topic, delivering = key.removeprefix(TOPICS), self._delivering
+        if value and topic not in delivering.store.topics:
+            delivering.store.topics.add(topic)
+            await delivering.journal.want(topic)
+
+    # --------------------------------------------------------------------------------------------------- parts
+
+    async def _hold(self, part: int) -> None:
+        """Take a part when it is free, deliver while it is held, and try again when it is lost."""
+        while True:
+            try:
+                lock = await self._model.lock(f"http/part/{part}", LEASE, timeout=TRY_INTERVAL * 4)
+            except GlueError:
+                await asyncio.sleep(TRY_INTERVAL)
+                continue
+            self._locks[part] = lock
+            try:
+                await self._deliver(part, lock)
+            finally:
+                if self._locks.get(part) is lock and lock.remaining <= 0:
+                    del self._locks[part]
+                self._stop(part) if part not in self._locks else None
+
+    async def _deliver(self, part: int, lock: Lock) -> None:
+        """Deliver to the subscriptions of a part until its lease is lost."""
+        for id, subscription in list(self._delivering.subscriptions.items()):
+            if part_of(id) == part and lock.remaining > 0:
+                await self._delivering.open_lanes(subscription)
+        while lock.remaining > 0:
+            await asyncio.sleep(min(LEASE / 4, max(0.0, lock.remaining)))
+            try:
+                await lock.renew()
+            except RefusedError:
+                if lock.remaining <= 0:
+                    break
+            except GlueError:
+                continue
+        self._locks.pop(part, None)
+
+    def _stop(self, part: int) -> None:
+        for id in list(self._delivering.subscriptions):
+            if part_of(id) == part:
+                self._delivering.close_lanes(id)

@@ -1,0 +1,277 @@
+"""Streams: server-sent events, NDJSON, and websockets in both directions.
+
+Each event has an id, with which a client that was cut off goes on and misses nothing, as long as the door's ring of
+recent messages reaches back. If it does not, the client is told how many messages it missed. A client that reads
+nothing for `send_time` is cut; it can go on later in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+from aiohttp import WSMsgType, web
+
+from glue.errors import ClosedError, GlueError
+from glue.gateway.http.door import Door
+from glue.gateway.http.feed import described
+from glue.gateway.http.problems import ProblemError, problem_of
+from glue.gateway.http.routes import check_publish, check_subscribe, flag, start_time
+from glue.gateway.http.tokens import Rights
+from glue.topics import check_pattern
+
+SSE, NDJSON, WEBSOCKET = "text/event-stream", "application/x-ndjson", "websocket"
+TOGETHER: Final = 256
+"""Events that are written at once."""
+RETRY: Final = 1_000
+"""Milliseconds after which a browser connects again."""
+PATTERNS: Final = 100
+"""Patterns of one websocket."""
+
+Events = list[tuple[str, bytes]]
+
+
+def kind_of(request: web.Request) -> str:
+    """Return what kind of stream a request wants, "" for none."""
+    if request.headers.get("upgrade", "").lower() == "websocket":
+        return WEBSOCKET
+    accept = request.headers.get("accept", "")
+    if SSE in accept:
+        return SSE
+    return NDJSON if NDJSON in accept or request.query.get("stream") in ("1", "ndjson") else ""
+
+
+def is_stream(request: web.Request) -> bool:
+    """Whether a request wants a stream."""
+    return kind_of(request) != ""
+
+
+class TailSource:
+    """The messages of some patterns from the door's ring."""
+
+    def __init__(self, door: Door, patterns: list[str], token: str | None, with_values: bool) -> None:
+        self._door = door
+        self._patterns = patterns
+        self._event = asyncio.Event()
+        self._first: Events = []
+        feed = door.feed
+        feed.want(patterns)
+        cursor = None if token is None else feed.tail.cursor_of(token)
+        self.is_lost = token is not None and cursor is None
+        self._place = feed.tail.open(patterns, cursor, self._event.set)
+        if with_values and cursor is None:
+            self._first = [("", text) for text in feed.last_values(patterns)]
+
+    async def get(self, timeout: float) -> Events | None:
+        """Return the next events; None if there are none for so long."""
+        if self._first:
+            events, self._first = self._first[:TOGETHER], self._first[TOGETHER:]
+            return events
+        tail = self._door.feed.tail
+        while not (found := tail.read(self._place, TOGETHER)):
+            if not self._place.is_idle:
+                continue
+            self._event.clear()
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._event.wait()
+            except TimeoutError:
+                return None
+        return [(tail.token(offset), entry.text) for offset, entry in found]
+
+    def take_missed(self) -> int:
+        """Return how many messages left the ring unread since the last call."""
+        missed, self._place.missed = self._place.missed, 0
+        return missed
+
+    def close(self) -> None:
+        """Need the messages no more."""
+        self._door.feed.tail.close(self._patterns, self._place)
+        self._door.feed.release(self._patterns)
+
+
+class HistorySource:
+    """The messages of some patterns from a time on: first what publishers and keepers remember, then what comes."""
+
+    is_lost = False
+
+    def __init__(self, door: Door, patterns: list[str], since: float) -> None:
+        at = min(since, time.time() - 1e-3)
+        self._subscription = door.endpoint.subscribe(patterns, start=datetime.fromtimestamp(at, UTC))
+
+    async def get(self, timeout: float) -> Events | None:
+        """Return the next events; None if there are none for so long."""
+        try:
+            message = await self._subscription.get(timeout)
+        except TimeoutError:
+            return None
+        return [(f"t.{message.published_at:.6f}", orjson.dumps(described(message)))]
+
+    def take_missed(self) -> int:
+        """Gaps are told by the endpoint, in its log."""
+        return 0
+
+    def close(self) -> None:
+        """Need the messages no more."""
+        self._subscription.close()
+
+
+def source_of(door: Door, request: web.Request, patterns: list[str]) -> TailSource | HistorySource:
+    """Return the source of a stream: where `Last-Event-ID`, `since` or neither says. Raises ProblemError."""
+    token = request.headers.get("last-event-id") or request.query.get("last-event-id")
+    since = request.query.get("since")
+    if token is not None and token.startswith("t."):
+        return HistorySource(door, patterns, start_time(token[2:]))
+    if token is None and since is not None:
+        return HistorySource(door, patterns, start_time(since))
+    return TailSource(door, patterns, token, flag(request, "retained"))
+
+
+async def stream(door: Door, rights: Rights, request: web.Request, patterns: list[str]) -> web.StreamResponse:
+    """Stream some patterns until the client goes."""
+    if door.streams >= door.limits.streams:
+        raise ProblemError(503, f"there are {door.limits.streams} streams already", {"retry-after": "5"})
+    kind = kind_of(request)
+    source = source_of(door, request, patterns)
+    door.streams += 1
+    try:
+        if kind == WEBSOCKET:
+            return await _websocket(door, rights, request, source)
+        return await _lines(door, request, source, kind)
+    finally:
+        door.streams -= 1
+        source.close()
+
+
+async def _lines(door: Door, request: web.Request, source: TailSource | HistorySource, kind: str) -> web.StreamResponse:
+    """Write server-sent events or NDJSON."""
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    response = web.StreamResponse(headers=headers)
+    response.content_type = kind if kind == SSE else NDJSON
+    is_sse = kind == SSE
+    await response.prepare(request)
+    first = f"retry: {RETRY}\n\n".encode() if is_sse else b""
+    if source.is_lost:
+        first += _told(is_sse, "missed", {"messages": None, "reason": "the id is of another door or life of it"})
+    if first and not await _write(door, request, response, first):
+        return response
+    while True:
+        events = await source.get(door.limits.ping)
+        if missed := source.take_missed():
+            told = _told(is_sse, "missed", {"messages": missed, "reason": "read too slowly"})
+            if not await _write(door, request, response, told):
+                return response
+        if events is None:
+            data = b": ping\n\n" if is_sse else b"\n"
+        elif is_sse:
+            data = b"".join(
+                b"id: %b\ndata: %b\n\n" % (id.encode(), text) if id else b"data: %b\n\n" % text for id, text in events
+            )
+        else:
+            data = b"".join(
+                b'{"id":"%b",%b\n' % (id.encode(), text[1:]) if id else b"%b\n" % text for id, text in events
+            )
+        if not await _write(door, request, response, data):
+            return response
+
+
+def _told(is_sse: bool, event: str, document: dict[str, Any]) -> bytes:
+    if is_sse:
+        return b"event: %b\ndata: %b\n\n" % (event.encode(), orjson.dumps(document))
+    return orjson.dumps({"event": event, **document}) + b"\n"
+
+
+async def _write(door: Door, request: web.Request, response: web.StreamResponse, data: bytes) -> bool:
+    """Write, or cut a client that reads nothing; whether the client is still there."""
+    try:
+        async with asyncio.timeout(door.limits.send_time):
+            await response.write(data)
+    except TimeoutError:
+        door.statistics["streams cut: the client read nothing"] += 1
+        if request.transport is not None:
+            request.transport.abort()
+        return False
+    except (ConnectionError, RuntimeError):
+        return False
+    return True
+
+
+async def _websocket(
+    door: Door, rights: Rights, request: web.Request, source: TailSource | HistorySource
+) -> web.StreamResponse:
+    """Send messages to a websocket, and take what it publishes and subscribes to."""
+    socket = web.WebSocketResponse(heartbeat=door.limits.ping, max_msg_size=door.limits.body)
+    await socket.prepare(request)
+    more: list[TailSource] = []
+    writers = [asyncio.create_task(_to_socket(door, request, socket, source))]
+    try:
+        async for message in socket:
+            if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+                break
+            try:
+                await _take(door, rights, request, socket, message.data, more, writers)
+            except ProblemError as error:
+                await socket.send_json({"error": error.detail, "status": error.status})
+            except (GlueError, ValueError, TypeError) as error:
+                problem = problem_of(error)
+                await socket.send_json({"error": problem.detail, "status": problem.status})
+    except (ConnectionError, RuntimeError):
+        pass
+    finally:
+        for task in writers:
+            task.cancel()
+        await asyncio.gather(*writers, return_exceptions=True)
+        for one in more:
+            one.close()
+    return socket
+
+
+async def _take(
+    door: Door, rights: Rights, request: web.Request, socket: web.WebSocketResponse, data: Any,
+    more: list[TailSource], writers: list[asyncio.Task[None]],
+) -> None:  # fmt: skip
+    """Take one message of a websocket: `{"publish": TOPIC, "payload"}` or `{"subscribe": PATTERN}`."""
+    document = orjson.loads(data)
+    if not isinstance(document, dict):
+        raise ProblemError(400, "expected a JSON object")
+    if "publish" in document:
+        topic = str(document["publish"])
+        check_publish(rights, topic)
+        _, done = await door.publish(
+            topic, document.get("payload"), document.get("acks"), {"retain": bool(document.get("retain", False))}
+        )
+        if "ref" in document:
+            await socket.send_json({"done": document["ref"], **done})
+    elif "subscribe" in document:
+        pattern = document["subscribe"]
+        check_pattern(pattern)
+        check_subscribe(rights, pattern)
+        if len(more) >= PATTERNS:
+            raise ProblemError(409, f"a websocket has at most {PATTERNS} further patterns")
+        more.append(TailSource(door, [pattern], None, bool(document.get("retained", False))))
+        writers.append(asyncio.create_task(_to_socket(door, request, socket, more[-1])))
+    else:
+        raise ProblemError(400, "expected a member publish or subscribe")
+
+
+async def _to_socket(
+    door: Door, request: web.Request, socket: web.WebSocketResponse, source: TailSource | HistorySource
+) -> None:
+    try:
+        while not socket.closed:
+            events = await source.get(door.limits.ping)
+            if missed := source.take_missed():
+                await socket.send_json({"event": "missed", "messages": missed})
+            for id, text in events or ():
+                line = b'{"id":"%b",%b' % (id.encode(), text[1:]) if id else text
+                async with asyncio.timeout(door.limits.send_time):
+                    await socket.send_str(line.decode())
+    except TimeoutError:
+        door.statistics["streams cut: the client read nothing"] += 1
+        if request.transport is not None:
+            request.transport.abort()
+    except (ConnectionError, RuntimeError, ClosedError):
+        return

@@ -1,0 +1,12 @@
+"""Recordings of topics in MCAP files, which Foxglove and the `mcap` command open.
+
+Each topic is a channel, or several: messages with another publisher, type or other properties have a channel of their
+own, whose metadata tells them. The package `mcap` (extra `glue-lan[mcap]`) does the format, and is imported at first
+use.
+"""
+
+from glue.recording.channels import RecordedMessage
+from glue.recording.reader import McapReader
+from glue.recording.writer import McapWriter
+
+__all__ = ["McapReader", "McapWriter", "RecordedMessage"]
