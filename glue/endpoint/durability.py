@@ -203,6 +203,10 @@ class Durability:
                 self._known[place, topic] = found
             return found
 
+    def is_kept_by(self, keeper: str, topic: str) -> bool:
+        """Whether a keeper is to keep a topic."""
+        return keeper in self.keepers(topic, DISK) or keeper in self.keepers(topic, MEMORY)
+
     def _replicas(self, topic: str) -> int:
         return max([1, *self.keepers(topic).values()])
 

@@ -170,12 +170,16 @@ class HistoryMethods:
         found = start_of(wanted.start, wanted.last, core.requests.unix_time())
         history = self._history()
         room = history.room(wanted.name, found, min(ROOM, core.settings.receive_limit), self._owner, wanted.local)
+        self._receive_pages(history)
+        return room
+
+    def _receive_pages(self, history: History) -> None:
+        """Receive pages of history from now on."""
         if self._reads is not history:
             self._reads = history
+            identity = self._core.identity
             pages = HistoryReceiver(self._take_pages, self._owner, self._order_quietly, self._COUNTS)
-            topic = page_topic(core.identity.endpoint_id, core.identity.incarnation)
-            self._order_request(Subscribe(pages, topic))
-        return room
+            self._order_request(Subscribe(pages, page_topic(identity.endpoint_id, identity.incarnation)))
 
     def _take_pages(self, delivery: Delivery) -> list[Publication]:
         history = self._history()

@@ -136,6 +136,13 @@ class KeepMethods(Generic[SomeReceipt]):
         self._order_keeping(Subscribe(kept, pattern))
         cast(Any, self)._serve_kept(keeper._interest, writer.keeping.log)
         self._order_keeping(Subscribe(announcement, keeper._interest))
+        history = cast(Any, self)._history()
+        cast(Any, self)._receive_pages(history)
+        history.heal(
+            writer.keeping.log, writer.store, pattern, lambda topic: id in durability.keepers(topic, place),
+            lambda: has_room(writer.keeping), lambda peer, topic: durability.is_kept_by(peer, topic),
+        )  # fmt: skip
+        kept.on_missed = history.hurry
         durability.keeps(id, place, pattern, replicas)
         durability.on_placed.append(kept.placed)
         return keeper
@@ -206,6 +213,8 @@ class KeepMethods(Generic[SomeReceipt]):
         keeping = keeper._writer.keeping
         keeping.retentions = [one for one in keeping.retentions if one is not keeper._retention]
         durability = self._core.durability
+        if all(one.pattern != keeper.pattern or one.log is not keeper.log for one in self._keepers):
+            cast(Any, self)._history().heal_no_more(keeper.log, keeper.pattern)
         durability.on_placed.remove(cast(Any, keeper._kept).placed)
         if all(one.pattern != keeper.pattern or one._place != keeper._place for one in self._keepers):
             durability.lost_pattern(self._core.identity.endpoint_id, keeper._place, keeper.pattern)
@@ -265,6 +274,18 @@ class KeepMethods(Generic[SomeReceipt]):
         except BaseException:
             self._drop([receipt])
             raise
+
+
+def has_room(keeping: Keeping) -> bool:
+    """Whether old messages find a place in a log: not while it is as full as it may be, or fails."""
+    from glue.endpoint.keeper import MEMORY
+
+    limit: int | None = None
+    if all(retention.size is not None for retention in keeping.retentions):
+        limit = sum(retention.size or 0 for retention in keeping.retentions)
+    elif not keeping.is_on_disk:
+        limit = MEMORY
+    return not keeping.failure and (limit is None or keeping.log.size < limit)
 
 
 def not_durable(topic: str, done: int, receipt: Receipt) -> NotDurableError:
