@@ -336,6 +336,21 @@ class Consumer:
             return None
         return (records[0][1].topic, records[0][1].published_at) if records else None
 
+    def describe(self, now: float, keeper: str) -> dict[str, Any]:
+        """What people are shown of it; `lag` is -1 if the log cannot be read."""
+        try:
+            lag = self.lag()
+        except StorageError:
+            lag = -1
+        oldest = self.oldest() if lag else None
+        return {
+            "name": self.name, "pattern": self.pattern, "keeper": keeper, "lag": lag, "epoch": self.epoch,
+            "next": self.position.next, "members": [*self.members], "failures": self.failures,
+            "passed": self.stored.about.get("passed", 0),
+            "still": max(0.0, now - self.stuck_since) if self.stuck_since < inf else 0.0,
+            "stuck": self.is_stuck, "oldest": list(oldest) if oldest else None,
+        }  # fmt: skip
+
     def move(self, stored: Stored) -> None:
         """Go on from another position, with a new epoch; members have to join again."""
         self._positions.put(self.id, stored)

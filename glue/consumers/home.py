@@ -227,24 +227,9 @@ class Home:
     # ---------------------------------------------------------------------------------------------- people
 
     def _list(self, now: float, peer: str, life: int, request: int) -> None:
-        found = [self.describe(now, consumer) for consumer in self.consumers.values()]
+        found = [consumer.describe(now, self._me) for consumer in self.consumers.values()]
         head = {"tell": "list", "id": request, "consumers": found}
         self._out.append((tell_topic(peer, life), encode(head)))
-
-    def describe(self, now: float, consumer: Consumer) -> dict[str, Any]:
-        """What `glue consumers` shows of a consumer."""
-        try:
-            lag = consumer.lag()
-        except StorageError:
-            lag = -1
-        oldest = consumer.oldest() if lag else None
-        return {
-            "name": consumer.name, "pattern": consumer.pattern, "keeper": self._me, "lag": lag,
-            "epoch": consumer.epoch, "next": consumer.position.next, "members": [*consumer.members],
-            "failures": consumer.failures, "passed": consumer.stored.about.get("passed", 0),
-            "still": max(0.0, now - consumer.stuck_since) if consumer.stuck_since < inf else 0.0,
-            "stuck": consumer.is_stuck, "oldest": list(oldest) if oldest else None,
-        }  # fmt: skip
 
     def _change(self, unix_time: float, peer: str, life: int, head: dict[str, Any], name: str, pattern: str) -> None:
         id, request = key_of(name, pattern), number(head.get("id"))
