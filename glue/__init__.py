@@ -52,6 +52,7 @@ from glue.sync.subscription import Subscription
 from glue.sync.typed import Topic, TypedSubscription
 
 if TYPE_CHECKING:
+    from glue.endpoint.healed import Healed, RetainedConflict, RetainedVersion
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
@@ -87,6 +88,7 @@ __all__ = [
     "ForbiddenError",
     "Gap",
     "GlueError",
+    "Healed",
     "InterfaceError",
     "Keeper",
     "LastWill",
@@ -121,6 +123,8 @@ __all__ = [
     "RequestTimeoutError",
     "Responder",
     "ResponderLostError",
+    "RetainedConflict",
+    "RetainedVersion",
     "Set",
     "Silence",
     "SlowReaderError",
@@ -146,6 +150,7 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
             "glue.receivers.context": ("Context", "Receiver"),
             "glue.receivers.store": ("FencedError",),
             "glue.sync.receivers": ("Receivers",),
+            "glue.endpoint.healed": ("Healed", "RetainedConflict", "RetainedVersion"),
             "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.qos": ("EVENT", "LOG", "SENSOR", "STATE", "QoS", "keep_all", "keep_last"),
             "glue.endpoint.qos_matching": ("QoSMismatch",),
