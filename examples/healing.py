@@ -17,7 +17,7 @@ def main() -> None:
     kept = {}
     for keeper in (left, right):
         kept[keeper.name] = keeper.keep("plant/#")
-        keeper.on_heal = lambda healed, name=keeper.name: print(name, "fetched", healed.fetched, "messages")  # type: ignore[misc]
+        keeper.on_heal = lambda healed, name=keeper.name: print(name, "fetched", healed.fetched, "messages")
     world.run(3.0)
 
     world.network.partition([boiler.host, left.host], [tank.host, right.host])
