@@ -72,6 +72,16 @@ def test_durable_orders() -> None:
     ]
 
 
+def test_billing() -> None:
+    assert printed("billing.py") == [
+        "billing-1: Emma",
+        "billing-1: Persuasion",
+        "billing-2: the bank does not answer",
+        "billing-2: Sanditon again",
+        "billing is 0 behind",
+    ]
+
+
 def test_shared_work() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "shared_work.py")],
