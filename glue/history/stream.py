@@ -28,7 +28,7 @@ class Stream:
         self.name = name  # the publisher's
         self.next = next  # 0: nothing was handed over, and it begins with what comes first
         self.want = 0
-        self.newer = 0
+        self.newer: int | None = None  # not known yet
         self.held: list[Delivery] = []  # by number
         self.is_kept = False
         self.is_live = False  # whether live messages were handed over, so that history only fills gaps
