@@ -28,6 +28,7 @@ from glue.errors import (
     MinorityError,
     MissingExtraError,
     ModelError,
+    NoConsumerError,
     NoResponderError,
     NotDurableError,
     PayloadError,
@@ -52,6 +53,8 @@ from glue.sync.subscription import Subscription
 from glue.sync.typed import Topic, TypedSubscription
 
 if TYPE_CHECKING:
+    from glue.consumers.home import ConsumerAlert
+    from glue.endpoint.consumer_methods import ConsumerState
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
@@ -75,6 +78,8 @@ __all__ = [
     "ClosedError",
     "ConfigurationError",
     "Conflict",
+    "ConsumerAlert",
+    "ConsumerState",
     "Context",
     "CorruptStorageError",
     "Delayed",
@@ -99,6 +104,7 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelStatus",
+    "NoConsumerError",
     "NoResponderError",
     "NotDurableError",
     "PayloadError",
@@ -146,6 +152,8 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
             "glue.receivers.context": ("Context", "Receiver"),
             "glue.receivers.store": ("FencedError",),
             "glue.sync.receivers": ("Receivers",),
+            "glue.consumers.home": ("ConsumerAlert",),
+            "glue.endpoint.consumer_methods": ("ConsumerState",),
             "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.qos": ("EVENT", "LOG", "SENSOR", "STATE", "QoS", "keep_all", "keep_last"),
             "glue.endpoint.qos_matching": ("QoSMismatch",),

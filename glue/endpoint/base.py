@@ -25,7 +25,8 @@ from glue.settings import Keywords, Settings, effective
 from glue.stack import LAYERS
 from glue.topics import check_topic
 
-if TYPE_CHECKING:  # imported when used: most programs name no quality of service
+if TYPE_CHECKING:  # imported when used: most programs name no quality of service, and keep nothing
+    from glue.consumers.home import ConsumerAlert
     from glue.endpoint.qos_matching import QoSMismatch
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
@@ -76,6 +77,8 @@ class BaseEndpoint:
 
     on_mismatch: Callback[Callable[[Mismatch], Any]] = Callback("mismatch")
     """Called with each `Mismatch` of types, between an endpoint and a typed topic of this one."""
+    on_consumer_alert: Callback[Callable[[ConsumerAlert], Any]] = Callback("alert")
+    """Called at a keeper, in the thread that stores, with each `ConsumerAlert`, such as a stuck consumer."""
     on_qos_mismatch: Callback[Callable[[QoSMismatch], Any]] = Callback("mismatch")
     """Called with a `QoSMismatch` when a publisher offers less than a subscriber requests, at both ends."""
 

@@ -35,6 +35,7 @@ from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
 from glue.gateway.mqtt.translation import for_clients, for_network
 from glue.gateway.rights import Rights
+from glue.network import choose_interface, parse_group
 
 MQTT_PORT, TLS_PORT = 1883, 8883
 
@@ -120,12 +121,24 @@ class Gateway:
         except BaseException:
             await door.close()
             raise
+        self._neighbours.flush, self._neighbours.address = door.flush, self._address()
         self._neighbours.begin()
         self._sender = asyncio.create_task(self._send(), name="glue mqtt")
         self._system.begin(time.monotonic())
         self._check_access(time.monotonic())
         door.flush()
         return self
+
+    def _address(self) -> str:
+        """Where clients reach this door, for other doors to tell: the address that it listens on, and the port."""
+        if self._host:
+            return f"{self._host}:{self.port}"
+        settings = self.endpoint.settings
+        family = parse_group(settings.multicast_address).family
+        with suppress(GlueError):
+            for address in choose_interface(settings.interface, family).interface.addresses(family):
+                return f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}"
+        return ""
 
     def _recovered(self, data_dir: str | PathLike[str]) -> Store:
         """Open the store, and take from it what was there before."""
@@ -147,7 +160,8 @@ class Gateway:
         if self._door is None or self._is_closed:
             return
         self._is_closed = True
-        await self._door.close()
+        other = await self._neighbours.drain()
+        await self._door.close(other, self._neighbours.hand_over)
         self._after()
         while self._outgoing and not self.endpoint.closed:
             await asyncio.sleep(0.01)

@@ -10,7 +10,7 @@ from typing import Any
 
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.connecting import Connecting
-from glue.gateway.mqtt.decoder import check_filter
+from glue.gateway.mqtt.decoder import check_filter, check_topic_name
 from glue.gateway.mqtt.session import LAST_ID, Parcel, Session, Subscription
 from glue.gateway.mqtt.stored import read_run_value, run_value
 
@@ -82,6 +82,26 @@ class Moving(Connecting):
         self.catch_up(now, session)
         waiting.extend(session.queue)
         session.queue = waiting
+
+    def retained_values(self, now: float) -> list[Any]:
+        """The retained messages, without those of the system, as values for `give_retained`."""
+        to_unix = self.wall_clock() - now
+        return [run_value(run, to_unix) for run in self.retained if not run.topic.startswith("$")]
+
+    def give_retained(self, now: float, values: list[Any]) -> None:
+        """Take retained messages of another door, unless there are newer ones. Malformed ones are counted."""
+        to_monotonic = now - self.wall_clock()
+        for value in values:
+            try:
+                run = read_run_value(value, to_monotonic)
+                check_topic_name(run.topic)
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+                self.statistics["malformed retained messages of other doors"] += 1
+                continue
+            own = self.retained.get(run.topic)
+            if not run.topic.startswith("$") and (own is None or own.at < run.at):
+                self.retain_at(run, run.at)
+                self.remember(now, run, None)
 
     def give(self, now: float, value: Any) -> None:
         """Take over a session of another door. A malformed one is counted, and left out."""

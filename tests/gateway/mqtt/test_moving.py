@@ -107,6 +107,21 @@ def test_a_session_moves_there_and_back_without_messages_twice(doors: tuple[Benc
         assert again.broker.highest_epoch == session.epoch > 1
 
 
+def test_retained_messages_are_taken_unless_there_are_newer_ones(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.broker.wall_clock = lambda: 10.0
+    old.connect("p").send(*(mqtt.publish(topic, b"old", retain=True) for topic in ("a", "b")))
+    for bench, at in ((new, 20.0), (new, 5.0)):
+        bench.broker.wall_clock = lambda at=at: at  # type: ignore[misc]
+        bench.connect("p").send(mqtt.publish("a" if at > 10 else "b", b"new", retain=True))
+    new.broker.give_retained(new.now, [*old.broker.retained_values(old.now), ["a/#", "", 0, {}, None, 9], 3])
+    settle(new)
+    subscriber = new.connect("s")
+    subscriber.send(mqtt.subscribe(1, ("#", 0)))
+    assert sorted(mqtt.publication(one).payload for one in subscriber.read()[1:]) == [b"new", b"old"]
+    assert new.broker.statistics["malformed retained messages of other doors"] == 2
+
+
 @pytest.mark.parametrize(
     "value", [{}, {"client": 3}, {"client": "s", "epoch": 1, "expiry": 9, "subscriptions": [["#/a", 1]]}]
 )
