@@ -7,11 +7,13 @@ are in no file.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from glob import glob
 from pathlib import Path
 
 from glue.capture.packets import LINKS, udp_at
 from glue.capture.pcapng import Recording
-from glue.capture.reading import Capture, Frame
+from glue.capture.reading import Capture
 from glue.contract.sealed import HEAD, sealed_network
 from glue.security.key import Key
 from glue.security.lives import GROUP_INFO
@@ -82,7 +84,7 @@ def opened_copy(source: Path | str, target: Path | str, key: Key) -> Counter[str
             if frame.link != link:
                 counted["left out: another link type"] += 1
                 continue
-            data = _opened(frame, opener)
+            data = _opened(frame.data, frame.link, opener)
             counted["copied" if data is None else "opened"] += 1
             data = frame.data if data is None else data
             recording.write(frame.time_ns, data, len(data))
@@ -94,16 +96,39 @@ def opened_copy(source: Path | str, target: Path | str, key: Key) -> Counter[str
     return counted
 
 
-def _opened(frame: Frame, opener: Opener) -> bytes | None:
+def opened_copies(captures: Sequence[Path | str], folder: Path | str, key: Key) -> list[str]:
+    """Write opened copies of captures, of all files of a directory or a pattern, to a folder; returns their paths.
+
+    Raises ConfigurationError if one is no capture, and OSError.
+    """
+    made: list[str] = []
+    for capture in captures:
+        path = Path(capture)
+        files = sorted(path.iterdir()) if path.is_dir() else [*map(Path, sorted(glob(str(path))))] or [path]
+        for file in files:
+            target = Path(folder) / str(len(made)) / file.name  # tools show the name
+            target.parent.mkdir()
+            opened_copy(file, target, key)
+            made += [str(target)] if target.exists() else [str(file)]
+    return made
+
+
+def frame_opener(key: Key, link: int) -> Callable[[bytes], bytes | None]:
+    """Return a function that opens a frame of this link type; it returns None for one that the key does not open."""
+    opener = Opener(key)
+    return lambda frame: _opened(frame, link, opener)
+
+
+def _opened(frame: bytes, link: int, opener: Opener) -> bytes | None:
     """Return the frame with its sealed payload opened; None if there is none."""
-    at = udp_at(frame.data, frame.link)
-    plain = None if at is None else opener.open(frame.data[at + 8 :])
+    at = udp_at(frame, link)
+    plain = None if at is None else opener.open(frame[at + 8 :])
     if at is None or plain is None:
         return None
-    data = bytearray(frame.data[: at + 8])
+    data = bytearray(frame[: at + 8])
     length = 8 + len(plain)
     data[at + 4 : at + 8] = (length & 0xFFFF).to_bytes(2, "big") + bytes(2)  # no checksum
-    start = LINKS[frame.link][0] if frame.link in LINKS else 0
+    start = LINKS[link][0] if link in LINKS else 0
     while start < at and data[start] >> 4 not in (4, 6):  # tags of VLANs, or the family of loopback
         start += 4
     if data[start] >> 4 == 4:

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
 from glue.capture.messages import Messages, Published
@@ -195,8 +196,18 @@ def open_source(stack: ExitStack, arguments: argparse.Namespace, settings: Setti
             return Recordings([stack.enter_context(closing(McapReader(path))) for path in paths], arguments)
     except OSError as error:
         raise StorageError(f"cannot read {error.filename}: {error.strerror}") from error
+    if settings.key is not None:
+        paths = opened(stack, paths, settings.key)
     captures = [stack.enter_context(closing(Capture(path))) for path in paths]
     return Trace(captures, arguments, network_of(arguments, settings), settings.message_limit)
+
+
+def opened(stack: ExitStack, paths: list[str], key: str) -> list[str]:
+    """Return copies of captures in which what the key opens is not sealed; `stack` removes them."""
+    from glue.capture.opened import opened_copies  # imported here: most traces are not sealed
+    from glue.endpoint.secrets import read_key
+
+    return opened_copies(paths, stack.enter_context(TemporaryDirectory(prefix="glue-")), read_key(key))
 
 
 def network_of(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -26,16 +26,20 @@ from glue.cmd.output import CommandOutput, printable
 from glue.cmd.session import choose, open_endpoint
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import parse_group, sockets
-from glue.settings import effective
+from glue.settings import Settings, effective
 
 DATAGRAM_OPTIONS = ("capture_point", "rotate_size", "rotate_time", "keep", "promiscuous", "engine")
 REPORT_INTERVAL = 1.0  # seconds between two flushes, so that readers of the file see it nearly live
 
 
+Write = Callable[..., None]
+"""Writes a frame, with the parameters of `Recording.write`."""
+
+
 class Source(Protocol):
     """A source of frames."""
 
-    def read(self, timeout: float, write: Callable[..., None]) -> int:
+    def read(self, timeout: float, write: Write) -> int:
         """Wait up to `timeout` seconds for frames, and pass those that are there to `write`; returns how many."""
 
     def count_drops(self) -> int | None:
@@ -77,6 +81,8 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     with ExitStack() as stack:
         source, engine = open_source(arguments, interface.name, group.port)
         stack.callback(source.close)
+        link = getattr(source, "link", ETHERNET)
+        opening = frames_opened(settings, link)
         member = stack.enter_context(socket.socket(group.family, socket.SOCK_DGRAM))
         try:
             sockets.join(member, group, interface)
@@ -85,7 +91,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         recording = Recording(
             arguments.output,
             point,
-            getattr(source, "link", ETHERNET),
+            link,
             rotate_bytes=arguments.rotate_size or float("inf"),
             rotate_seconds=arguments.rotate_time or float("inf"),
             keep=arguments.keep,
@@ -94,7 +100,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         output.event("recording", text, interface=interface.name, capture_point=point, engine=engine)
         try:
             with common.until_ended(arguments.duration):
-                record(source, recording)
+                record(source, recording, opening(recording.write))
         finally:
             dropped = source.count_drops()
             recording.close(dropped)
@@ -135,12 +141,37 @@ def open_source(arguments: argparse.Namespace, interface: str, port: int) -> tup
     return Sniffer(interface, port, promiscuous=arguments.promiscuous), "scapy"
 
 
-def record(source: Source, recording: Recording) -> None:
+def frames_opened(settings: Settings, link: int) -> Callable[[Write], Write]:
+    """Return what makes of a function that writes frames one that opens them before, if the command line has a key.
+
+    A key of the environment opens nothing unasked. Raises ConfigurationError for a wrong key file.
+    """
+    if settings.sources.get("key") != "keyword":
+        return lambda write: write
+    from glue.capture.opened import frame_opener  # imported here: most recordings stay as they are
+    from glue.endpoint.secrets import read_key
+
+    opened = frame_opener(read_key(settings.key), link)
+
+    def opening(write: Write) -> Write:
+        def write_opened(time_ns: int, frame: bytes | memoryview, size: int, *direction: int) -> None:
+            plain = opened(bytes(frame)) if len(frame) == size else None
+            if plain is None:
+                write(time_ns, frame, size, *direction)
+            else:
+                write(time_ns, plain, len(plain), *direction)
+
+        return write_opened
+
+    return opening
+
+
+def record(source: Source, recording: Recording, write: Write) -> None:
     """Move frames from the source into the file, for ever."""
     flush_at = time.monotonic() + REPORT_INTERVAL
     while True:
         common.check()
-        source.read(common.NAP, recording.write)
+        source.read(common.NAP, write)
         if time.monotonic() >= flush_at:
             recording.flush()
             flush_at = time.monotonic() + REPORT_INTERVAL

@@ -26,7 +26,7 @@ class NeedsCodecError(Exception):
 def encoded(payload: Any, with_codec: bool = False) -> tuple[bytes, bool]:
     """The payload as bytes, and whether they are JSON; raises PayloadError for what is neither.
 
-    With `with_codec`, raises NeedsCodecError for a payload whose type has a codec.
+    With `with_codec`, raises NeedsCodecError, else PayloadError, for a payload whose type has a codec.
 
     Bytes-like objects (whatever `memoryview` takes) travel as they are. Anything else must be a JSON value: None,
     bool, int from -2**63 to 2**64 - 1, finite float, str, list (or tuple, which arrives as a list), dict with str
@@ -37,8 +37,14 @@ def encoded(payload: Any, with_codec: bool = False) -> tuple[bytes, bool]:
     try:
         document = orjson.dumps(payload, option=_STRICT)
     except (TypeError, ValueError) as error:
-        if with_codec and (codec := codec_of_type(type(payload))) is not None:
+        codec = codec_of_type(type(payload))
+        if codec is not None and with_codec:
             raise NeedsCodecError(codec) from None
+        if codec is not None:
+            raise PayloadError(
+                f"a {type(payload).__name__} needs the codec {codec!r}, which only messages have; "
+                "send bytes or a JSON value"
+            ) from None
         return _buffer(payload, error), False
     if b"null" in document and not _finite(payload):
         raise PayloadError("cannot publish NaN or an infinity: JSON has no such numbers; send None or a string")

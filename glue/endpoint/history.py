@@ -22,11 +22,16 @@ from glue.endpoint.requests import Named
 from glue.errors import TopicError
 from glue.history import PublishedMemory, Reader, Server
 from glue.history.overlap import overlaps
-from glue.history.wire import KEEPER, OWN, MalformedError, Request, Start, ask_topic, decode_page, page_topic
+from glue.history.server import matcher
+from glue.history.wire import KEEPER, OWN, MalformedError, Page, Request, Start, ask_topic, decode_page, page_topic
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
-    from glue.storage import Log
+    from glue.history.healing import Healer
+    from glue.storage import Log, Record
+
+Store = Callable[[Sequence["Record"]], None]
+"""Stores records that were fetched."""
 
 OFFERS = 4096
 """Patterns of history that one peer may offer, at some 300 bytes: 1.2 MB."""
@@ -136,6 +141,7 @@ class History:
         self.memory = PublishedMemory()
         self._server = Server(self.memory, knows, statistics)
         self._rooms: dict[HistoryRoom, None] = {}
+        self._healers: dict[Log, tuple[Healer, Store]] = {}
         self._poked: list[HistoryRoom] = []
         self._numbers = count(1)
         self._backlog = 0  # bytes, as of the last turn and with the pages since then
@@ -162,6 +168,48 @@ class History:
             for peer, interests in self._offers.interests.items():
                 self._offer(reader, peer, interests)
             return room
+
+    def heal(
+        self, log: Log, store: Store, pattern: str, is_mine: Callable[[str], bool], has_room: Callable[[], bool],
+        keeps: Callable[[str, str], bool],
+    ) -> None:  # fmt: skip
+        """Fetch what a log misses of a pattern from other keepers, and from publishers that remember.
+
+        `store` stores records; `keeps` tells whether a peer is to keep a topic.
+        """
+        with self.lock:
+            self._server.keeps = keeps
+            if log not in self._healers:
+                from glue.history.healing import Healer
+
+                luck = Random(self._luck.getrandbits(64))
+                healer = Healer(log, is_mine, has_room, self._numbers.__next__, luck, self._statistics)
+                self._healers[log] = healer, store
+            healer = self._healers[log][0]
+            healer.patterns[pattern] = matcher(pattern)
+            for peer, interests in self._offers.interests.items():
+                self._meet(healer, peer, [*interests])
+
+    def heal_no_more(self, log: Log, pattern: str) -> None:
+        """A pattern is kept in a log no more."""
+        with self.lock:
+            if log in self._healers:
+                self._healers[log][0].patterns.pop(pattern, None)
+
+    def hurry(self) -> None:
+        """A keeper misses something: compare soon."""
+        with self.lock:
+            for healer, _ in self._healers.values():
+                healer.hurry(self._clocks.clock())
+        self.wake()
+
+    def _meet(self, healer: Healer, peer: str, interests: Sequence[str]) -> None:
+        known = self._peers.get(peer)
+        if known is None or peer == self._identity.endpoint_id:
+            return
+        for interest in interests:
+            place, pattern, _ = served_by(interest)
+            healer.met(self._clocks.clock(), peer, known.incarnation, known.name, pattern, bool(place))
 
     def ended(self, room: HistoryRoom) -> None:
         """A subscription was closed."""
@@ -195,11 +243,18 @@ class History:
                     left = room.reader.keepers.withdrawn if place else room.reader.withdrawn
                     self._collect(room, lambda reader, left=left, pattern=pattern: left(peer, pattern))  # type: ignore[misc]
                 self._collect(room, lambda reader: self._offer(reader, peer, added))
+            for healer, _ in self._healers.values():
+                for interest in removed:
+                    place, pattern, _ = served_by(interest)
+                    healer.parted(peer, pattern, bool(place))
+                self._meet(healer, peer, added)
 
     def lost(self, news: PeerRemoved) -> None:
         """A peer is gone."""
         with self.lock:
             self._server.forget(news.peer)
+            for healer, _ in self._healers.values():
+                healer.lost(news.peer)
             for room in self._rooms:
                 self._collect(room, lambda reader: reader.lost(news.peer, news.incarnation, news.reason))
 
@@ -229,8 +284,19 @@ class History:
                     if self._collect(room, lambda reader: reader.page(now, peer, life, page)):  # noqa: B023
                         break
                 else:
-                    self._statistics["pages of history not asked for"] += 1
+                    if not self._healed(now, peer, life, page):
+                        self._statistics["pages of history not asked for"] += 1
             return self.poked()
+
+    def _healed(self, now: float, peer: str, life: int, page: Page) -> bool:
+        """Store what another keeper gave; returns whether it was asked for."""
+        for healer, store in self._healers.values():
+            records = healer.page(now, peer, life, page)
+            if records is not None:
+                if records:
+                    store(records)
+                return True
+        return False
 
     def poked(self) -> list[HistoryRoom]:
         """The rooms in which something new waits, once."""
@@ -279,6 +345,7 @@ class History:
         """When `advance` is due (monotonic seconds)."""
         with self.lock:
             due = min((room.reader.deadline for room in self._rooms), default=float("inf"))
+            due = min([due, *[healer.deadline for healer, _ in self._healers.values()]])
             return min(due, self._next_page) if self._server else due
 
     def requests(self, now: float) -> list[Publication]:
@@ -288,6 +355,9 @@ class History:
             for room in self._rooms:
                 if room.reader.deadline <= now:
                     found += self._collect(room, lambda reader: reader.advance(now))
+            for healer, _ in self._healers.values():
+                if healer.deadline <= now and (asked := healer.advance(now, self._clocks.unix_time())) is not None:
+                    found.append(asked)
             return [self._publication(ask_topic(peer), request.encode(), NORMAL) for peer, request in found]
 
     def advance(self, now: float, backlog: int) -> list[Publication]:

@@ -41,6 +41,8 @@ class PlacedKept(Kept):
         self._all_until = clock() + SETTLE
         self._spares: deque[tuple[float, int, Delivery]] = deque()
         self._size = 0  # bytes of the spares
+        self.on_missed: Callable[[], None] = lambda: None
+        """Called when messages did not come."""
         self._after_fork()
         heirs.add(self)
 
@@ -51,6 +53,7 @@ class PlacedKept(Kept):
     def _deliver(self, event: Event) -> None:
         """Take a delivery, which counts as unhandled until it is stored."""
         if not isinstance(event, Delivery):
+            self.on_missed()
             return
         own(event)
         self._owner.settled("handled", len(event.payloads))

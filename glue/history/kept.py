@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from glue.contract.metadata import Metadata
+from glue.history.eras import Borders, Digests, Hashes, digests, era_of
 from glue.history.memory import Wanted
 from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
@@ -36,11 +37,18 @@ class KeptHistory:
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self._hashes: Hashes = {}
         self._hints: OrderedDict[tuple[Stream, int], int] = OrderedDict()  # by next number: the offset
 
-    def heads(self, wanted: Wanted, start: Start) -> list[Head]:
-        """The streams of some topics."""
+    def digests(self, wanted: Wanted, limits: Borders) -> Digests:
+        """The digests of some topics by era."""
+        return digests(self._log.streams(wanted), limits, self._hashes)
+
+    def heads(self, wanted: Wanted, start: Start, limits: Borders | None = None, era: int = -1) -> list[Head]:
+        """The streams of some topics; of one era, or of all with -1."""
         known = [(stream, state) for stream, state in self._log.streams(wanted) if state.durable.stop > 1]
+        if era >= 0 and limits is not None:
+            known = [(stream, state) for stream, state in known if era_of(state.last_at, limits) == era]
         since = self._since(wanted, start[1] / 1e6) if start[0] == SINCE else {}
         found = []
         for stream, state in known:
@@ -104,7 +112,7 @@ class KeptHistory:
                 record = record.part(record.sequence, record.sequence + left)
                 size += weight
                 left -= len(record.payloads)
-                found.append(((record.origin, record.name, record.life), _group(record)))
+                found.append(((record.origin, record.name, record.life), group_of(record)))
                 number = record.stop
                 if not left:
                     return found, number > last, size
@@ -121,7 +129,8 @@ def _meets(record: Record, stream: Stream, first: int, last: int) -> bool:
     return record.stream == stream and record.stop > first and record.sequence <= last
 
 
-def _group(record: Record) -> MessageGroup:
+def group_of(record: Record) -> MessageGroup:
+    """The messages of a record as a group of a bundle."""
     has_metadata = record.codec is not None or record.properties
     return MessageGroup(
         record.topic,

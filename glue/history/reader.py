@@ -140,7 +140,8 @@ class Reader(Sequencer):
         if source is None or stream.is_kept:
             self.keepers.behind[key] = None
         else:
-            stream.newer = stream.newer or source.after
+            if stream.newer is None:  # 0 is a place, too: then all history belongs to it
+                stream.newer = source.after
             source.behind[key] = None
 
     # ----------------------------------------------------------------------------------------------- live
@@ -186,7 +187,7 @@ class Reader(Sequencer):
         elif is_next or (delivery.retained and not stream.next):
             fresh = tail(delivery, stream.next)
             assert fresh is not None
-            stream.next = end_of(delivery)
+            stream.next, stream.is_live = end_of(delivery), True
             self._push(fresh)
             self._drain(stream)
         else:
@@ -374,7 +375,7 @@ class Reader(Sequencer):
             stream = self._streams.get(key)
             missing = None if stream is None else stream.missing()
             if stream is not None and missing is not None:
-                found.append((key[2], *missing, 0 if stream.next else stream.newer, "", 0))
+                found.append((key[2], *missing, 0 if stream.next else stream.newer or 0, "", 0))
         return found
 
     def _release(self, peer: str, life: int) -> None:

@@ -67,6 +67,8 @@ class Server:
         self._source = source
         self._kept: dict[Log, KeptHistory] = {}  # the logs of keepers
         self._knows = knows
+        self.keeps: Callable[[str, str], bool] = lambda peer, topic: True
+        """Whether another keeper is to keep a topic."""
         self._statistics = statistics
         self._waiting: OrderedDict[Reader, deque[tuple[Request, int]]] = OrderedDict()
         self._count = self._bytes = 0
@@ -125,7 +127,7 @@ class Server:
         room = min(max(request.room, 1), PAGE)
         source = self._source
         if request.kept:
-            return self._from_logs(request, room)
+            return self._from_logs(request, room, reader[0])
         if request.ranges:
             return self._ranges(now, request, room)
         known = self._knows(*reader, request.pattern)  # before the head is read: what comes later is sent live
@@ -162,10 +164,14 @@ class Server:
 
             self._kept[log] = KeptHistory(log)
 
-    def _from_logs(self, request: Request, room: int) -> Page:
+    def _from_logs(self, request: Request, room: int, reader: str) -> Page:
         """The answer of a keeper; without one, nothing is known."""
         if not request.ranges:
-            return self._heads_of_logs(request)
+            wanted = matcher(request.pattern)
+            if request.eras is not None:  # another keeper asks, for the topics that it is to keep
+                matches, keeps = wanted, self.keeps
+                wanted = lambda topic: matches(topic) and keeps(reader, topic)  # noqa: E731
+            return self._digests_of_logs(request, wanted) if request.digest else self._heads_of_logs(request, wanted)
         found: list[tuple[Origin, MessageGroup]] = []
         answered = 0
         for one in request.ranges:
@@ -180,12 +186,20 @@ class Server:
         runs = [(*origin, len([*groups])) for origin, groups in groupby(found, lambda one: one[0])]
         return Page(request.id, 0, 0, False, [group for _, group in found], runs, answered)
 
-    def _heads_of_logs(self, request: Request) -> Page:
+    def _digests_of_logs(self, request: Request, wanted: Wanted) -> Page:
+        """The digests of all logs, combined: those of one keeper with several logs never settle, and are compared."""
+        assert request.eras is not None
+        sums = [0, 0, 0]
+        for kept in self._kept.values():
+            for era, digest in enumerate(kept.digests(wanted, request.eras)):
+                sums[era] ^= int(digest, 16)
+        return Page(request.id, 0, 0, False, digests=(f"{sums[0]:016x}", f"{sums[1]:016x}", f"{sums[2]:016x}"))
+
+    def _heads_of_logs(self, request: Request, wanted: Wanted) -> Page:
         """The streams of all logs, sorted, from the place `after` on; in several logs, the one with the most counts."""
         known: dict[tuple[str, str, int], Head] = {}
-        wanted = matcher(request.pattern)
         for kept in self._kept.values():
-            for head in kept.heads(wanted, request.start):
+            for head in kept.heads(wanted, request.start, request.eras, request.era):
                 key = head.topic, head.origin, head.life
                 if key not in known or known[key].last < head.last:
                     known[key] = head

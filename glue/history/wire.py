@@ -1,10 +1,11 @@
 """How requests for history and their answers look: a JSON object, a line feed, and for pages a bundle of topics.
 
-A request asks for one of three things:
+A request asks for one of these things:
 
 * `scan`: what matches a pattern, in the order in which it was recorded, from the place `after` on. `start` narrows it.
 * `ranges`: messages of single topics by number. Each range is `[topic, first, last, newer, origin, life]`.
-* `heads`: the last number of each topic that changed since `after`.
+* `heads`: the last number of each topic that changed since `after`; of a keeper, perhaps of one `era` alone.
+* `digest`: of a keeper, digests of its streams by era. `eras` are the earliest times of hot and of warm streams.
 
 A page answers one request. `next` is the place to go on from, `head` the place of the next message to be recorded.
 `known` 1 says that the server knows the reader's interest, so that what is recorded from `head` on is sent live. The
@@ -76,7 +77,7 @@ class Request:
     `kept` asks a keeper for what others published; it answers heads and ranges.
     """
 
-    __slots__ = ("after", "heads", "id", "kept", "pattern", "ranges", "room", "start", "until")
+    __slots__ = ("after", "digest", "era", "eras", "heads", "id", "kept", "pattern", "ranges", "room", "start", "until")
 
     def __init__(
         self,
@@ -89,8 +90,14 @@ class Request:
         heads: bool = False,
         ranges: Sequence[Range] = (),
         kept: bool = False,
+        digest: bool = False,
+        eras: tuple[int, int] | None = None,
+        era: int = -1,
     ) -> None:
         self.kept = kept
+        self.digest = digest
+        self.eras = eras
+        self.era = era
         self.id = id
         self.pattern = pattern
         self.start = start
@@ -106,7 +113,11 @@ class Request:
         if self.ranges:
             head["ranges"] = self.ranges
         else:
-            head["heads" if self.heads else "scan"] = self.pattern
+            head["heads" if self.heads else "digest" if self.digest else "scan"] = self.pattern
+            if self.eras is not None:
+                head["eras"] = self.eras
+            if self.era >= 0:
+                head["era"] = self.era
             if self.start[0] != EARLIEST:
                 head["start"] = self.start
             if self.after:
@@ -128,8 +139,15 @@ def decode_request(payload: Any) -> Request:
         if not isinstance(ranges, list) or not 1 <= len(ranges) <= RANGES:
             raise MalformedError("ranges")
         return Request(id, room=room, ranges=[_range(one) for one in ranges], kept=kept)
-    heads = "heads" in head
-    pattern = head.get("heads" if heads else "scan")
+    heads, digest = "heads" in head, "digest" in head
+    pattern = head.get("heads" if heads else "digest" if digest else "scan")
+    eras, era = head.get("eras"), head.get("era", -1)
+    if eras is not None:
+        if not isinstance(eras, list) or len(eras) != 2:
+            raise MalformedError("eras")
+        eras = _integer(eras[0]), _integer(eras[1])
+    if _integer(era, -1) > 2 or ((digest or era >= 0) and eras is None):
+        raise MalformedError("era")
     try:
         check_pattern(pattern)  # type: ignore[arg-type]  # refuses what is not a string, too
     except TopicError:
@@ -139,7 +157,7 @@ def decode_request(payload: Any) -> Request:
         raise MalformedError("start")
     after, until = _integer(head.get("after", 0)), _integer(head.get("until", 0))
     begin = start[0], _integer(start[1], -INTEGER_LIMIT)
-    return Request(id, str(pattern), begin, after, until, room, heads, kept=kept)
+    return Request(id, str(pattern), begin, after, until, room, heads, (), kept, digest, eras, era)
 
 
 def _range(value: Any) -> Range:
@@ -163,7 +181,7 @@ class Page:
     reader of a keeper begins.
     """
 
-    __slots__ = ("answered", "groups", "head", "heads", "id", "known", "next", "origins", "until")
+    __slots__ = ("answered", "digests", "groups", "head", "heads", "id", "known", "next", "origins", "until")
 
     def __init__(
         self,
@@ -176,7 +194,9 @@ class Page:
         answered: int = 0,
         heads: Sequence[tuple[str, int, str, int, int]] = (),
         until: int = 0,
+        digests: tuple[str, str, str] | None = None,
     ) -> None:
+        self.digests = digests
         self.id = id
         self.next = next
         self.head = head
@@ -200,6 +220,8 @@ class Page:
             head["heads"] = self.heads
         if self.until:
             head["until"] = self.until
+        if self.digests is not None:
+            head["digests"] = self.digests
         body = body_of(self.groups) if self.groups else ()
         return b"".join([orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE), *body])
 
@@ -223,8 +245,18 @@ def decode_page(payload: Any) -> Page:
     return Page(
         _integer(head.get("id")), _integer(head.get("next")), _integer(head.get("head")), head.get("known") == 1,
         groups, checked, _integer(head.get("answered", 0)), [_head(one) for one in heads],
-        _integer(head.get("until", 0)),
+        _integer(head.get("until", 0)), _digests(head.get("digests")),
     )  # fmt: skip
+
+
+def _digests(value: Any) -> tuple[str, str, str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 3:
+        raise MalformedError("digests")
+    if any(not isinstance(one, str) or len(one) != 16 for one in value):
+        raise MalformedError("digests")
+    return value[0], value[1], value[2]
 
 
 def _origin(value: Any) -> tuple[str, str, int, int]:

@@ -77,6 +77,10 @@ class Log(Protocol):
         """Every message with an offset below this one survives a power cut."""
 
     @property
+    def size(self) -> int:
+        """Bytes that are stored."""
+
+    @property
     def failure(self) -> str:
         """Why nothing is stored any more, "" if all is well. Reading still works."""
 

@@ -35,7 +35,7 @@ class Streams:
 
     def of(self, topics: Topics) -> Iterator[tuple[Stream, StreamState]]:
         """The streams of these topics."""
-        return ((stream, state) for stream, state in self._states.items() if topics(stream.topic))
+        return ((stream, state) for stream, state in [*self._states.items()] if topics(stream.topic))
 
     def missing(self, record: Record) -> list[Record]:
         """The parts of a record that are not held."""

@@ -14,9 +14,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import DataFrame, SparkSession
 
+from glue.errors import GlueError
 from spark import command
 from spark.analyze.ahead import Ahead, is_worth_it
 from spark.analyze.job import NothingFoundError, analyze
@@ -24,7 +26,7 @@ from spark.analyze.result import Result, collect, replaced, write_tables
 from spark.analyze.verdict import pair_totals, percent, percentile, verdict
 from spark.convert import frames
 from spark.convert import summary as what_was_read
-from spark.read import check
+from spark.read import CaptureError, check
 from spark.report import page
 from spark.session import warm
 from spark.source import total_size
@@ -45,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
         "--interval", type=command.period, metavar="SECONDS", help="length of intervals (default: by the trace)"
     )
     made.add_argument("--deliveries", action="store_true", help="write deliveries too: a row for each datagram")
+    made.add_argument("--key", metavar="FILE", help="key file of the group, to open sealed captures")
     made.add_argument("--capture-point", metavar="NAME", help="for files that name none (default: the file's name)")
     made.add_argument("--master", metavar="URL", help="Spark's master (default: this machine, or that of spark-submit)")
     return made
@@ -122,14 +125,28 @@ def run(
     return result
 
 
+def opened(resources: ExitStack, captures: Sequence[str], key: str) -> list[str]:
+    """Return copies of captures in which what the key opens is not sealed; `resources` removes them."""
+    from glue.capture.opened import opened_copies  # imported here: most captures are not sealed
+    from glue.endpoint.secrets import read_key
+
+    folder = resources.enter_context(TemporaryDirectory(prefix="glue-"))
+    try:
+        return opened_copies(captures, folder, read_key(key))
+    except (GlueError, OSError) as error:
+        raise CaptureError(str(error)) from None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     arguments = parser().parse_args(argv)
 
     def work(connect: command.Connect) -> list[str]:
-        size = None if converted(arguments.captures) else total_size(arguments.captures)  # reports mistakes early
-        said = command.progress("analyze")
         with ExitStack() as resources:
+            if arguments.key is not None:
+                arguments.captures = opened(resources, arguments.captures, arguments.key)
+            size = None if converted(arguments.captures) else total_size(arguments.captures)  # reports mistakes early
+            said = command.progress("analyze")
             is_ahead = size is not None and is_worth_it(size, arguments.master)
             if is_ahead:
                 ahead = resources.enter_context(closing(Ahead(arguments.captures, arguments.capture_point)))

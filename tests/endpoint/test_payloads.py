@@ -9,6 +9,7 @@ import math
 from array import array
 from typing import Any
 
+import numpy
 import orjson
 import pytest
 from hypothesis import given
@@ -176,3 +177,8 @@ def test_messages_are_of_any_type_at_both_ends_of_one_topic(lan: Lan) -> None:
     for ear in (first, second):
         ear.wait(4)
         assert ear.payloads == [b"\xff", "text", b"", {"a": 1}]
+
+
+def test_a_payload_that_needs_a_codec_is_refused_where_there_is_none() -> None:
+    with pytest.raises(glue.PayloadError, match="a ndarray needs the codec 'numpy', which only messages have"):
+        encoded(numpy.zeros(3))

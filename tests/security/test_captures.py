@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import glue
 from glue.capture import tap
-from glue.capture.opened import Opener, opened_copy
+from glue.capture.opened import Opener, opened_copies, opened_copy
 from glue.capture.packets import payload_of
 from glue.capture.reading import Capture
 from glue.cmd import key as command
 from glue.cmd import network
-from glue.endpoint.secrets import write_secret
+from glue.cmd.played import opened as play_opened
+from glue.cmd.record import frames_opened
+from glue.endpoint.secrets import read_key, write_secret
 from glue.security import new_key
 from glue.settings import effective
 from tests.security.pair import KEY, OTHER_KEY, Member
@@ -41,6 +44,19 @@ def test_a_recorded_endpoint_is_read_with_the_key_and_not_without(
     payloads = [payload_of(frame.data, frame.link) for frame in Capture(opened)]
     assert all(payload is not None and payload[:1] in (b"{", b"\x01") for payload in payloads)
     assert any(payload is not None and b"the temperature is 21.5" in payload for payload in payloads)
+    frames = [frame.data for frame in Capture(opened)]
+    [copy] = opened_copies([tmp_path / "sealed*"], tmp_path, read_key(key))
+    assert [frame.data for frame in Capture(copy)] == frames
+    assert Path(copy).name == "sealed.pcapng"
+    written: list[bytes] = []
+    link = next(iter(Capture(sealed))).link
+    write = frames_opened(effective({"key": str(key)}), link)(lambda time, frame, size, *way: written.append(frame))
+    for frame in Capture(sealed):
+        write(frame.time_ns, frame.data, len(frame.data), 1)
+    assert written == frames
+    assert frames_opened(effective({}, {"GLUE_KEY": str(key)}), link)(write) is write
+    with ExitStack() as stack:
+        assert play_opened(stack, [str(sealed)], str(key)) != [str(sealed)]
     wrong = tmp_path / "wrong.key"
     write_secret(wrong, new_key(os.urandom).to_text())
     assert command.main(["open", str(sealed), "--key", str(wrong), "--output", str(opened)]) == 1

@@ -159,7 +159,13 @@ def test_nothing_is_lost_doubled_or_out_of_order(first: int) -> None:
     assert hunt(first, first + 8) > 500
 
 
-@pytest.mark.parametrize("seed", [235])  # live messages without a known history came after later ones
+@pytest.mark.parametrize(
+    "seed",
+    [
+        235,  # live messages without a known history came after later ones
+        1351,  # a topic that began before any other history was read as if it began after it
+    ],
+)
 def test_seeds_that_found_a_fault_stay_clean(seed: int) -> None:
     Swarm(seed).run()
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from glue.gateway.http.guard import destination
 from glue.gateway.http.items import Attempt, Burial, Event, Outcome, Source
-from glue.gateway.http.lanes import SKEW, Lane, Position, Slot, retry_delay, seen_of
+from glue.gateway.http.lanes import RETRIES, SKEW, Lane, Position, Slot, retry_delay, seen_of
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.signing import Item
 from glue.gateway.http.subscriptions import GONE, Subscription
@@ -36,6 +36,8 @@ RETRY_AFTER_LIMIT: Final = 3_600.0
 """The longest `Retry-After` that counts: a mistake of a subscriber must not stop it for ever."""
 HOST_PAUSE: Final = 1.0
 """Seconds between two attempts to connect to a destination that cannot be reached."""
+FEW: Final = 32
+"""Idle lanes that are asked one by one whether they want a topic; more are looked up."""
 BURY_PAUSE: Final = 1.0
 """Seconds until a dead letter that could not be stored is stored again."""
 
@@ -43,11 +45,16 @@ BURY_PAUSE: Final = 1.0
 class Destination:
     """A host and port that could not be connected to."""
 
-    __slots__ = ("next_at", "waiting")
+    __slots__ = ("next_at", "reserved", "waiting")
 
     def __init__(self) -> None:
-        self.next_at = -inf
+        self.next_at = self.reserved = -inf
         self.waiting: set[str] = set()
+
+    def reserve(self, now: float) -> float:
+        """Return when a lane may look again: one a second, so that a thousand lanes do not look each second."""
+        self.reserved = max(self.reserved, self.next_at - HOST_PAUSE) + HOST_PAUSE
+        return min(self.reserved, now + RETRIES[-1])
 
 
 class Deliveries:
@@ -69,6 +76,7 @@ class Deliveries:
         self._is_portable = is_portable
         self._alert_after = alert_after
         self._index: Index[str] = Index()
+        self._idle: dict[str, Lane] = {}  # lanes that have looked at everything
         self._due: list[tuple[float, int, str]] = []
         self._order = count()
         self._destinations: dict[tuple[str, str, int], Destination] = {}
@@ -114,6 +122,7 @@ class Deliveries:
     def close(self, name: str) -> None:
         """Deliver no more; what is under way is forgotten."""
         lane = self.lanes.pop(name, None)
+        self._idle.pop(name, None)
         if lane is not None:
             self._index.remove(lane.subscription.topic, name)
             self.changed.discard(name)
@@ -133,18 +142,20 @@ class Deliveries:
     def stored(self, now: float, before: int, records: list[tuple[int, Record]] | None) -> None:
         """The log has grown from the offset `before`, by these records or, with None, by what has to be read."""
         if records is None:
-            for name, lane in self.lanes.items():
-                if lane.is_idle:
-                    self._wake(now, name, lane, before)
+            for name, lane in list(self._idle.items()):
+                self._wake(now, name, lane, before)
             return
         for offset, record in records:
-            for name in self._index.match(record.topic):
-                lane = self.lanes[name]
-                if lane.is_idle:
-                    self._wake(now, name, lane, offset)
+            if len(self._idle) <= FEW:  # the others are busy or fail, and look by themselves
+                names = [name for name, lane in self._idle.items() if lane.topics(record.topic)]
+            else:
+                names = [name for name in self._index.match(record.topic) if name in self._idle]
+            for name in names:
+                self._wake(now, name, self.lanes[name], offset)
 
     def _wake(self, now: float, name: str, lane: Lane, offset: int) -> None:
         lane.is_idle = False
+        self._idle.pop(name, None)
         lane.cursor = lane.read_to = max(lane.cursor, offset)
         if not lane.slots:
             lane.position = lane.cursor
@@ -217,6 +228,8 @@ class Deliveries:
             lane.cursor = lane.read_to = source.first
         if lane.cursor >= source.durable or (lane.limit is not None and lane.cursor >= lane.limit):
             lane.is_idle = lane.limit is None
+            if lane.is_idle:
+                self._idle[name] = lane
             return False
         lane.fill(source.read(lane.topics, lane.cursor, 1 if lane.failures else READ_AHEAD))
         if lane.buffer:
@@ -242,7 +255,7 @@ class Deliveries:
         place = self._destinations.get(destination(lane.subscription.url))
         if place is not None:
             if place.next_at > now:
-                slot.due = place.next_at
+                slot.due = place.reserve(now)
                 place.waiting.add(name)
                 return False
             place.next_at = now + HOST_PAUSE

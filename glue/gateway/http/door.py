@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from glue.aio import Endpoint
 from glue.endpoint.durability import Acks
@@ -14,10 +14,8 @@ from glue.gateway.http.feed import Feed
 from glue.gateway.http.idempotency import Answer, Idempotency
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.problems import ProblemError
+from glue.gateway.http.publishing import ACKS_TIME, Publisher
 from glue.gateway.http.tokens import Access
-
-ACKS_TIME: Final = 10.0
-"""Seconds that a publication waits for its keepers; then the client is told that it may be tried again."""
 
 
 class Door:
@@ -34,6 +32,7 @@ class Door:
         self.feed = feed
         self.idempotency = idempotency
         self.models = models
+        self._publisher = Publisher(endpoint)
         self.statistics: Counter[str] = Counter()
         self.describe: Callable[[], dict[str, Any]] = dict
         """Returns the OpenAPI description of the routes; set by the server."""
@@ -50,11 +49,21 @@ class Door:
         if acks is None:
             acks = "disk" if journal.data_dir is not None and journal.keeps(topic) else "sent"
         self.statistics["messages published"] += 1
-        if acks == "sent":
+        wanted: Any = None if acks == "sent" else acks
+        if not options:
+            keepers = await self._publisher.publish(topic, payload, wanted)
+        elif wanted is None:
             await self.endpoint.publish(topic, payload, **options)
-            return 202, {"topic": topic, "acks": "sent"}
-        wanted: Any = {**options, "receipt": True, "acks": acks}
-        receipt = await self.endpoint.publish(topic, payload, **wanted)
+        else:
+            keepers = await self._publish_alone(topic, payload, wanted, options)
+        return 202, {"topic": topic, "acks": acks} if wanted is None else {
+            "topic": topic, "acks": acks, "durable": keepers,
+        }  # fmt: skip
+
+    async def _publish_alone(self, topic: str, payload: Any, acks: Any, options: Mapping[str, Any]) -> list[str]:
+        """Publish a message with options, and wait for its keepers."""
+        asked: Any = {**options, "receipt": True, "acks": acks}
+        receipt = await self.endpoint.publish(topic, payload, **asked)
         try:
             async with asyncio.timeout(ACKS_TIME):
                 is_durable = await receipt
@@ -62,4 +71,4 @@ class Door:
             raise ProblemError(504, f"no acknowledgement within {ACKS_TIME:g} s; the message may be stored") from None
         if not is_durable:
             raise ProblemError(503, f"not as durable as asked: {receipt.failure}", {"retry-after": "1"})
-        return 202, {"topic": topic, "acks": acks, "durable": receipt.durable}
+        return list(receipt.durable)

@@ -112,7 +112,8 @@ class Sharing:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(GlueError, OSError):
             await self._delivering.save()
-        for lock in self._locks.values():
+        for part, lock in self._locks.items():
+            self._stop(part)  # from here on the positions are another door's
             with suppress(GlueError):
                 await lock.release()
         self._locks.clear()

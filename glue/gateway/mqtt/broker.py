@@ -13,9 +13,9 @@ from typing import Any
 from glue.gateway.mqtt import codes, encoder
 from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.codes import V5, ProtocolError
-from glue.gateway.mqtt.connecting import Connecting
 from glue.gateway.mqtt.identity import READ, WRITE
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.moving import Moving
 from glue.gateway.mqtt.packets import (
     Acknowledgement,
     Auth,
@@ -30,7 +30,7 @@ from glue.gateway.mqtt.packets import (
 from glue.gateway.mqtt.session import Client
 
 
-class Broker(Connecting):
+class Broker(Moving):
     """Sessions, subscriptions and retained messages of one door.
 
     * `changed`: clients with output to write, clients to be closed, and clients that may be read again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -86,7 +87,10 @@ class Connecting(Subscribing):
         name = client.connect.client_id
         self.warn(f"{client.remote.address}: client {name!r} is refused: {refusal.reason}")
         properties = {"reason_string": refusal.reason}
-        client.out.append(encoder.connack(client.version, refusal.code, False, properties))
+        answer = encoder.connack(client.version, refusal.code, False, properties)
+        if len(answer) > client.connect.properties.get("maximum_packet_size", len(answer)):
+            answer = encoder.connack(client.version, refusal.code)
+        client.out.append(answer)
         client.is_closing, client.reason = True, refusal.reason
         self.changed[client] = None
 
@@ -101,9 +105,41 @@ class Connecting(Subscribing):
             self._reject(now, client, Refusal(codes.NOT_AUTHORIZED, f"the will may not be published to {will.topic!r}"))
             return
         client.identity = answer
+        is_sought = bool(packet.client_id) and not packet.clean and packet.client_id not in self.sessions
+        if is_sought and self.may_be_elsewhere():
+            client.waits = []
+            self.sought.append(client)
+            self.changed[client] = None
+            return
+        self._welcome(now, client, packet)
+
+    def settle(self, now: float, client: Client, value: Any) -> None:
+        """Go on with a client in `sought`; `value` is its session as `taken` of another door gave it, or None."""
+        waiting, client.waits = client.waits or [], None
+        packet = client.connect
+        assert packet is not None
+        if isinstance(value, dict) and packet.client_id not in self.sessions:
+            self.give(now, value)
+            if packet.client_id in self.sessions:
+                self.sessions[packet.client_id].arrivals = Counter()
+        if client.link in self.clients and not client.is_closing:
+            if isinstance(value, str):
+                self._reject(now, client, Refusal(codes.USE_ANOTHER_SERVER, f"the session is at another door: {value}"))
+                return
+            self._welcome(now, client, packet)
+            self.handle(now, client, waiting)
+
+    def give(self, now: float, value: Any) -> None:
+        """Take over a session of another door. A malformed one is counted, and left out."""
+        raise NotImplementedError
+
+    def _welcome(self, now: float, client: Client, packet: Connect) -> None:
         client_id = packet.client_id or self._new_id()
+        will = packet.will
         session, is_present = self._session(now, client_id, packet)
         session.client, client.session = client, session
+        self.highest_epoch += 1
+        session.epoch = self.highest_epoch
         self.absent.pop(session, None)
         self._agree(client, session, packet)
         if self.store is not None:
@@ -167,6 +203,7 @@ class Connecting(Subscribing):
             asked = properties.get("session_expiry_interval", 0)
             session.expiry = limits.session_expiry if asked == NEVER else min(float(asked), limits.session_expiry)
             client.packet_size = properties.get("maximum_packet_size", float("inf"))
+            client.alias_maximum = min(properties.get("topic_alias_maximum", 0), limits.topic_aliases)
         else:
             session.expiry = 0.0 if packet.clean else limits.session_expiry
         client.inflight = min(properties.get("receive_maximum", 65_535), limits.inflight)
@@ -194,7 +231,18 @@ class Connecting(Subscribing):
         return encoder.connack(client.version, codes.SUCCESS, is_present, properties)
 
     def _resume(self, now: float, client: Client, session: Session) -> None:
-        """Send again what is under way (MQTT-4.4.0-1), then what waits."""
+        """Send again what is under way (MQTT-4.4.0-1), then what waits; if the session is kept, after a sync."""
+        if self.store is None or not session.is_kept:
+            self._send_again(client, session, now)
+            return
+        if session.read_at is None:  # new messages come behind these
+            session.read_at = self.store.end
+        self.store.then(partial(self._send_again, client, session))
+
+    def _send_again(self, client: Client, session: Session, now: float) -> None:
+        if session.client is not client or client.is_closing:
+            return
+        self.changed[client] = None
         for number in session.released:
             client.out.append(encoder.acknowledgement(client.version, codes.PUBREL, number))
         for number, parcel in session.again():
@@ -213,17 +261,18 @@ class Connecting(Subscribing):
         else:
             self.at(due, partial(self._check_alive, client))
 
-    def end(self, now: float, client: Client, code: int, reason: str) -> None:
-        """Close a connection, and tell a client of MQTT 5 why. The will is published."""
+    def end(self, now: float, client: Client, code: int, reason: str, other: str = "") -> None:
+        """Close a connection, and tell a client of MQTT 5 why, and which `other` server. The will is published."""
         if client.is_closing:
             return
         self.warn(f"{client.name}: connection is closed: {reason}")
-        properties = {"reason_string": reason}
+        properties = {"reason_string": reason, **({"server_reference": other} if other else {})}
         if client.version == V5:
             if client.session is None:
                 client.out.append(encoder.connack(V5, code, False, properties))
             else:
-                client.out.append(encoder.disconnect(code, properties))
+                goodbye = encoder.disconnect(code, properties)
+                client.out.append(goodbye if len(goodbye) <= client.packet_size else encoder.disconnect(code))
         elif client.session is None and client.version:
             client.out.append(encoder.connack(client.version, code))
         elif client.session is None and code == codes.UNSUPPORTED_VERSION:
@@ -335,10 +384,11 @@ class Connecting(Subscribing):
         if session.queued:
             self._count_drop(f"the session of {session.client_id} ended", session.queued)
 
-    def shut_down(self, now: float) -> None:
-        """Close all connections: clients of MQTT 5 are told that the server shuts down; wills are published."""
+    def shut_down(self, now: float, other: str = "") -> None:
+        """Close all connections. Clients of MQTT 5 are told the address of the `other` door if there is one."""
         for client in list(self.clients.values()):
-            self.end(now, client, codes.SERVER_SHUTTING_DOWN, "the gateway shuts down")
+            code = codes.USE_ANOTHER_SERVER if other else codes.SERVER_SHUTTING_DOWN
+            self.end(now, client, code, "the gateway shuts down", other)
 
 
 _NAMES = {V31: "3.1", codes.V311: "3.1.1", V5: "5"}

@@ -92,8 +92,9 @@ def publish(
     ids: Sequence[int] = (),
     dup: bool = False,
     properties: dict[str, Any] | None = None,
+    name: str | None = None,
 ) -> bytes:
-    """The publications of a run, for a client of this version.
+    """The publications of a run, for a client of this version, with another topic name if one is given.
 
     `ids` has the packet ids if `qos` is not 0. `properties` are for a client of MQTT 5.
     """
@@ -103,7 +104,7 @@ def publish(
         if version != V5:
             return _numbered(bytearray(run.raw), run.length, run.prefix, ids)
     first = codes.PUBLISH << 4 | dup << 3 | qos << 1 | retain
-    topic = write_text(run.topic)
+    topic = write_text(run.topic if name is None else name)
     tail = write_properties(properties) if version == V5 else b""
     rest = len(topic) + len(tail) + (2 if qos else 0)
     payloads = run.payloads

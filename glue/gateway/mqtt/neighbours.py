@@ -7,12 +7,16 @@ client again.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
 from glue.endpoint.request import Request
+from glue.errors import GlueError
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.plugins import Plugin
@@ -27,6 +31,15 @@ CONNECTED = "$mqtt/connected"
 NUMBER_LIMIT = 2**53 - 1
 """The largest number: what JSON readers keep exactly. Larger ones are not taken."""
 
+SEEK_TIMEOUT = 2.0
+"""Seconds that a client waits for its session at most; a door that is dead is unknown after less."""
+
+TOGETHER = 64
+"""Sessions that are handed over at a time."""
+
+RETAINED_TOGETHER = 256
+"""Retained messages in a request; what is larger than a message of glue stays behind."""
+
 SHOWN = 10_000
 """Clients or sessions in an answer; at some 300 bytes each it has 3 MB."""
 
@@ -37,23 +50,82 @@ class Neighbours(Plugin):
     def __init__(self, endpoint: Endpoint, broker: Broker) -> None:
         self._endpoint = endpoint
         self._broker = broker
-        self._numbers: dict[str, int] = {}  # of the clients that are connected here
-        self._highest = 0
-        self._new: dict[str, int] = {}
+        self.address = ""
+        """Where clients reach this door: host and port."""
+        self.flush: Callable[[], None] = lambda: None
+        """Writes what the broker has for its clients."""
+        self._successor = ""
+        self._new: dict[str, int] = {}  # what is to be announced: client ids and their epochs
         self._subscription: Subscription | None = None
 
     def begin(self) -> None:
         """Listen to other doors, and answer them."""
         self._subscription = self._endpoint.subscribe(CONNECTED, self._other_connected, local=False)
         self._endpoint.respond(DOORS, self._answer)
+        self._broker.may_be_elsewhere = lambda: bool(self._others())
+        self._new.update({name: session.epoch for name, session in self._broker.sessions.items() if session.epoch})
+
+    def _others(self) -> list[str]:
+        """The other doors."""
+        return [one for one in self._endpoint._core.requests.responders(DOORS) if one != self._endpoint.id]
+
+    async def rest(self, client_id: str) -> Any:
+        """Ask for what came at the former door of a session since it was taken, a value for `give_rest`."""
+        with suppress(GlueError):
+            async for reply in self._endpoint.request_all(DOORS, ["rest", client_id], SEEK_TIMEOUT):
+                if reply.payload is not None:
+                    return reply.payload
+        return None
+
+    async def drain(self) -> str:
+        """Choose the door that takes over, and return its address, "" if there is no other door."""
+        for door in self._others():
+            address = await self._ask(door, "address", None)
+            if isinstance(address, str):
+                self._successor = door
+                return address
+        return ""
+
+    async def hand_over(self) -> None:
+        """Hand retained messages and sessions over to the door that `drain` chose; what it does not take stays."""
+        if not self._successor:
+            return
+        limit = asyncio.Semaphore(TOGETHER)
+
+        async def give(client_id: str) -> None:
+            async with limit:
+                value = self._broker.taken(time.monotonic(), client_id, self._successor)
+                if isinstance(value, dict) and await self._ask(self._successor, "give", value) is not True:
+                    self._broker.give(time.monotonic(), value)
+
+        retained = self._broker.retained_values(time.monotonic())
+        for start in range(0, len(retained), RETAINED_TOGETHER):
+            await self._ask(self._successor, "retain", retained[start : start + RETAINED_TOGETHER])
+        async with asyncio.TaskGroup() as group:
+            for client_id in list(self._broker.sessions):
+                group.create_task(give(client_id))
+
+    async def _ask(self, door: str, what: str, value: Any) -> Any:
+        """Ask one other door; None if it does not answer."""
+        with suppress(GlueError):
+            async for reply in self._endpoint.request_all(DOORS, [what, door, value], SEEK_TIMEOUT):
+                if reply.payload is not None:
+                    return reply.payload
+        return None
+
+    async def seek(self, client_id: str) -> Any:
+        """Ask the other doors for a session: a value for `settle`, a text if it cannot move, None if there is none."""
+        found: list[Any] = []
+        with suppress(GlueError):
+            replies = self._endpoint.request_all(DOORS, ["take", client_id], SEEK_TIMEOUT)
+            found += [reply.payload async for reply in replies if reply.payload is not None]
+        sessions = [one for one in found if isinstance(one, dict) and isinstance(one.get("epoch"), int)]
+        return max(sessions, key=lambda one: one["epoch"], default=next(iter(found), None))
 
     def on_session(self, client_id: str, event: str) -> None:
         """Give a client that connects a number, to be announced."""
         if event == "connected":
-            self._highest += 1
-            self._numbers[client_id] = self._new[client_id] = self._highest
-        else:
-            self._numbers.pop(client_id, None)
+            self._new[client_id] = self._broker.sessions[client_id].epoch
 
     async def announce(self) -> None:
         """Announce the clients that have connected since the last call."""
@@ -70,10 +142,11 @@ class Neighbours(Plugin):
     def _other_connected(self, message: Message) -> None:
         """Close the older connections of clients that connected to another door."""
         for client_id, number in _pairs(message.payload):
-            self._highest = max(self._highest, number)
-            own = self._numbers.get(client_id)
-            session = self._broker.sessions.get(client_id)
-            if own is not None and (own, self._endpoint.id) > (number, message.publisher_id):
+            broker = self._broker
+            broker.highest_epoch = max(broker.highest_epoch, number)
+            session = broker.sessions.get(client_id)
+            own = 0 if session is None else session.epoch
+            if own and (own, self._endpoint.id) > (number, message.publisher_id):
                 self._new[client_id] = own
             elif session is not None:
                 self._move(session, message.publisher)
@@ -91,8 +164,32 @@ class Neighbours(Plugin):
             self._broker.end_session(now, session)
 
     def _answer(self, request: Request) -> Any:
-        """Tell of the clients or the sessions of this door."""
+        """Tell of the clients or the sessions of this door, or hand over a session."""
         now = time.monotonic()
+        match request.payload:
+            case ["take", str(client_id)]:
+                is_own = request.caller_id == self._endpoint.id
+                value = None if is_own else self._broker.taken(now, client_id, request.caller)
+                self.flush()
+                return value
+            case ["rest", str(client_id)]:
+                rest = self._broker.rest(now, client_id)
+                self.flush()
+                return rest
+            case ["address", self._endpoint.id, _]:
+                return self.address
+            case ["give", self._endpoint.id, {"client": str(client_id)} as value]:
+                if client_id in self._broker.sessions:
+                    return False
+                self._broker.give(now, value)
+                self.flush()
+                return client_id in self._broker.sessions
+            case ["retain", self._endpoint.id, list(values)]:
+                self._broker.give_retained(now, values)
+                self.flush()
+                return True
+            case ["address" | "give" | "retain", str(), _]:
+                return None
         sessions = list(self._broker.sessions.values())[:SHOWN]
         if request.payload == "clients":
             return [_client(now, one.client) for one in sessions if one.client is not None]

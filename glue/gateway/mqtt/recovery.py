@@ -78,6 +78,7 @@ class _Recovery:
             session.is_kept = True
             self._next.setdefault(client_id, 0)
         session.expiry, session.epoch = expiry, number
+        self._broker.highest_epoch = max(self._broker.highest_epoch, number)
         self._away.pop(client_id, None)
 
     def _end(self, session: Session) -> None:

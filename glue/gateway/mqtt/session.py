@@ -6,7 +6,7 @@ until the client has acknowledged them. After a reconnect those in flight are se
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
@@ -19,6 +19,8 @@ from glue.gateway.mqtt.packets import Connect, Packet, Publish, Will
 
 FOREVER = float("inf")
 LAST_ID = 65_535
+SHORTEST_ALIASED = 8
+"""Characters of a topic that is sent with an alias, which takes three bytes itself."""
 
 
 class Parcel:
@@ -41,6 +43,7 @@ class Session:
     """The state of one client id."""
 
     __slots__ = (
+        "arrivals",
         "client",
         "client_id",
         "dropped",
@@ -83,6 +86,7 @@ class Session:
         self.queue_bytes = queue_bytes
         self.dropped = 0
         self.epoch = 0  # of its last connection, larger than those before at any door
+        self.arrivals: Counter[tuple[str, bytes]] | None = None  # what came since it moved here, for a moment
         self.is_kept = False  # whether it is in the log, too
         self.read_at: int | None = None  # where it reads on in the log; None if all that it gets is in its queue
         self.shelved: dict[int, tuple[int, int]] = {}  # while it is away: packet id → offset, QoS and retain flag << 2
@@ -210,7 +214,7 @@ class Client:
     """
 
     __slots__ = (
-        "aliases", "connect", "decoder", "dropped", "full_since", "held", "holds", "identity",
+        "alias_maximum", "aliases", "connect", "decoder", "dropped", "full_since", "given", "held", "holds", "identity",
         "inflight", "is_closing", "is_full", "is_stuck", "last_heard", "link", "out", "packet_size", "promised",
         "reason", "received", "remote", "sent", "session", "since", "timeout", "version", "waits",
     )  # fmt: skip
@@ -231,6 +235,8 @@ class Client:
         self.is_closing = False
         self.reason = ""
         self.aliases: dict[int, str] = {}
+        self.given: dict[str, int] = {}  # topic aliases that this end has set
+        self.alias_maximum = 0  # how many the client takes
         self.inflight = 0  # messages of QoS 1 and 2 that may be under way to it
         self.packet_size = FOREVER
         self.is_full = self.is_stuck = False
@@ -250,6 +256,8 @@ class Client:
         run = parcel.run
         qos, version = parcel.qos, self.version
         properties = _properties(parcel, now) if version == V5 else None
+        if self.alias_maximum and len(run.topic) >= SHORTEST_ALIASED:
+            return self._send_aliased(parcel, ids, now, dup, properties or {})
         if properties or qos or dup:
             data = encoder.publish(version, run, qos, parcel.retain, ids, dup, properties)
         else:
@@ -260,6 +268,25 @@ class Client:
             data = found
         if len(data) > self.packet_size:
             return self._send_small(parcel, ids, now, dup)
+        self.out.append(data)
+        self.sent += run.count
+        return 0
+
+    def _send_aliased(
+        self, parcel: Parcel, ids: Sequence[int], now: float, dup: bool, properties: dict[str, Any]
+    ) -> int:
+        """Write a run with a topic alias, without its topic if the client knows the alias; return as `send` does."""
+        run, topic = parcel.run, parcel.run.topic
+        alias, is_known = self.given.get(topic), topic in self.given
+        if alias is None and len(self.given) < self.alias_maximum:
+            alias = len(self.given) + 1
+        if alias is not None:
+            properties["topic_alias"] = alias
+        data = encoder.publish(V5, run, parcel.qos, parcel.retain, ids, dup, properties, "" if is_known else None)
+        if len(data) > self.packet_size:
+            return self._send_small(parcel, ids, now, dup)
+        if alias is not None:
+            self.given[topic] = alias
         self.out.append(data)
         self.sent += run.count
         return 0

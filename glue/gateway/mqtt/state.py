@@ -38,6 +38,12 @@ class BrokerState:
         self.changed: dict[Client, None] = {}
         self.asked: list[Client] = []
         self.published: list[Publish] = []
+        self.highest_epoch = 0
+        """The largest number of a connection, of all doors: the newest connection of a client id has the largest."""
+        self.sought: list[Client] = []
+        """Clients whose sessions may be at another door: the shell asks, and calls `settle`."""
+        self.may_be_elsewhere: Callable[[], bool] = lambda: False
+        """Whether there are other doors that may have a session."""
         self.fresh: list[Subscription] = []
         """New subscriptions that get the retained messages of other endpoints, too."""
         self.watchers: Sequence[Plugin] = ()

@@ -211,6 +211,25 @@ def test_a_topic_alias_stands_for_its_topic() -> None:
     assert publisher.read()[0].body[0] == codes.PROTOCOL_ERROR
 
 
+def test_long_topics_are_sent_once_to_a_client_that_takes_aliases() -> None:
+    bench = Bench()
+    wanted = b"\x22\x00\x01"  # one alias
+    subscriber = bench.subscriber(("#", 1), version=5, raw=wanted)
+    bench.connect("p").send(
+        *(mqtt.publish("long/topic", b"%d" % n, 1, n) for n in (1, 2)), mqtt.publish("other/topic", b"", 1, 3)
+    )
+    bench.connect("q").send(mqtt.publish("long/topic", b"3", 0), mqtt.publish("t", b""))
+    alias = b"\x23\x00\x01"
+    assert [(one.topic, one.payload, one.properties) for one in subscriber.messages()] == [
+        ("long/topic", b"1", alias), ("long/topic", b"2", alias), ("other/topic", b"", b""), ("", b"3", alias),
+        ("t", b"", b""),
+    ]  # fmt: skip
+    subscriber.leave()
+    again = bench.subscriber(("#", 1), version=5, raw=wanted)
+    bench.connect("q").send(mqtt.publish("long/topic", b"4", 0))
+    assert [one.topic for one in again.messages()] == ["long/topic"]
+
+
 def test_an_alias_above_the_maximum_ends_the_connection() -> None:
     bench = Bench()
     publisher = bench.connect("p", 5)

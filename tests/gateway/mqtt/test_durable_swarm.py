@@ -142,7 +142,7 @@ def check(clients: list[Client]) -> None:
                     assert client.got[payload] == 1, (client.name, payload)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(25), 403])
 def test_nothing_is_lost_and_qos_2_comes_once_whatever_happens_to_the_door(seed: int) -> None:
     swarm(seed)
 

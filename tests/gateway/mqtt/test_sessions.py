@@ -132,3 +132,14 @@ def test_enhanced_authentication_is_refused_with_its_reason() -> None:
     device.send(mqtt.connect("c", 5, raw=b"\x15" + mqtt.text("SCRAM")))
     (answer,) = device.read()
     assert answer.body[1] == codes.BAD_AUTHENTICATION_METHOD
+
+
+def test_a_reason_is_left_out_where_the_client_takes_no_packet_of_that_size() -> None:
+    bench = Bench()
+    smallest = b"\x27\x00\x00\x00\x10"
+    device = bench.link(5)
+    device.send(mqtt.connect("c", 5, raw=smallest + b"\x15" + mqtt.text("SCRAM")))
+    assert [sent.body for sent in device.read()] == [bytes((0, codes.BAD_AUTHENTICATION_METHOD, 0))]
+    device = bench.connect("c", 5, raw=smallest)
+    bench.connect("c", 5)
+    assert [sent.body for sent in device.read()] == [bytes((codes.SESSION_TAKEN_OVER, 0))]

@@ -1,0 +1,63 @@
+"""Digests of what a keeper has, by era: streams with a message of the last minute, of the last hour, and the others.
+
+Two keepers compare digests instead of lists, and of eras that differ alone the lists. The one that asks gives the
+borders, so that both divide alike. A stream counts with all numbers that are durable, also with those that retention
+has removed: what was removed is not fetched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from glue.contract.hashing import blake2s
+from glue.storage import Stream
+
+HOT, WARM = 60, 3600
+"""Seconds since the last message of a stream, up to which it is hot, and warm."""
+
+Borders = tuple[int, int]
+"""The earliest times of hot and of warm streams, in microseconds since 1970."""
+
+Digests = tuple[str, str, str]
+"""The digests of the hot, the warm and the cold era: 16 hex digits each."""
+
+Hashes = dict[Stream, tuple[int, int, int, int]]
+"""Hashes by stream, with what tells that a stream has changed since."""
+
+KNOWN = 200_000
+"""Streams whose hashes are remembered, at some 300 bytes: 60 MB for a keeper of so many streams; cleared when full."""
+
+
+def borders(unix_time: float) -> Borders:
+    """The borders of eras at a time of the wall clock."""
+    return max(1, int((unix_time - HOT) * 1e6)), max(1, int((unix_time - WARM) * 1e6))
+
+
+def era_of(last_at: float, limits: Borders) -> int:
+    """The era of a stream with its last message at this time: 0 hot, 1 warm, 2 cold."""
+    at = int(last_at * 1e6)
+    return 0 if at >= limits[0] else 1 if at >= limits[1] else 2
+
+
+def digests(streams: Iterable[tuple[Stream, Any]], limits: Borders, hashes: Hashes) -> Digests:
+    """The digests of some streams with their `StreamState`s."""
+    sums = [0, 0, 0]
+    if len(hashes) > KNOWN:
+        hashes.clear()
+    for stream, state in streams:
+        ranges = [*state.durable]
+        if ranges:
+            sums[era_of(state.last_at, limits)] ^= _hash(stream, ranges, hashes)
+    return f"{sums[0]:016x}", f"{sums[1]:016x}", f"{sums[2]:016x}"
+
+
+def _hash(stream: Stream, ranges: list[tuple[int, int]], hashes: Hashes) -> int:
+    total = sum([stop - start for start, stop in ranges])
+    known = hashes.get(stream)
+    if known is not None and known[:3] == (len(ranges), ranges[-1][1], total):
+        return known[3]
+    text = f"{stream.origin}/{stream.life}/{ranges}/{stream.topic}"
+    found = int.from_bytes(blake2s(text.encode(), digest_size=8).digest(), "big")
+    hashes[stream] = len(ranges), ranges[-1][1], total, found
+    return found

@@ -1,0 +1,326 @@
+"""Heals what a keeper misses: it compares with other keepers, and with publishers that remember, and fetches the rest.
+
+Keepers compare digests of the streams that both keep, by era: hot, warm and cold, after the time of the last message.
+Where an era differs, the keeper asks for the last numbers of its streams, and then for the messages that it has never
+had. One request is under way at a time. Keepers that meet compare at once, and then one after another about once a
+second; publishers that remember are asked when they are met, and after a gap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from math import inf
+from random import Random
+
+from glue.history.eras import Digests, borders, digests
+from glue.history.memory import Wanted
+from glue.history.overlap import overlaps
+from glue.history.wire import RANGES, Page, Range, Request
+from glue.storage import JSON, Log, Record, Stream
+from glue.topics.bundle import MessageGroup
+
+INTERVAL = 1.0
+"""Seconds between two comparisons, an announcement interval; of one keeper after another."""
+MEETING = 0.05
+"""Seconds from a meeting to the comparison at most, so that keepers do not ask all at once."""
+AGAIN = 0.25
+"""Seconds until a comparison that fetched something is repeated: what was stored meanwhile counts then."""
+REPEAT, TRIES = 0.1, 5
+"""Seconds until an unanswered request is repeated, each time twice as long; and how often it is asked at all."""
+STREAM_GAPS = 64
+"""Gaps of one stream that are asked for in one comparison."""
+ROOM = 1 << 20
+"""Bytes of a page."""
+REPLAYED = 8
+"""The flag of records that were fetched."""
+
+
+class Partner:
+    """A keeper, or a publisher that remembers, as one life of it."""
+
+    __slots__ = ("check_at", "is_keeper", "life", "name", "patterns")
+
+    def __init__(self, life: int, name: str, is_keeper: bool) -> None:
+        self.life = life
+        self.name = name
+        self.is_keeper = is_keeper
+        self.patterns: set[str] = set()
+        self.check_at = inf
+
+
+class Work:
+    """A comparison that is under way, of one pattern of this keeper."""
+
+    __slots__ = (
+        "after", "borders", "eras", "fetched", "is_keeper", "mine", "pattern", "peer", "theirs", "todo", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, peer: str, is_keeper: bool, pattern: str, todo: list[str]) -> None:
+        self.peer = peer
+        self.is_keeper = is_keeper
+        self.pattern = pattern
+        self.todo = todo  # further patterns
+        self.borders = (0, 0)
+        self.mine: Digests = ("", "", "")
+        self.theirs: Digests | None = None
+        self.eras: list[int] = []  # to compare; the first one is under way
+        self.after = 0
+        self.wanted: deque[Range] = deque()
+        self.fetched = 0
+
+
+class Healer:
+    """What one keeper asks of others, for one log. Not thread-safe: its owner guards it."""
+
+    def __init__(
+        self,
+        log: Log,
+        is_mine: Callable[[str], bool],
+        has_room: Callable[[], bool],
+        next_id: Callable[[], int],
+        luck: Random,
+        statistics: Counter[str],
+    ) -> None:
+        """`is_mine` tells whether a topic is to be kept here, `has_room` whether old messages still find a place."""
+        self.patterns: dict[str, Wanted] = {}
+        """The patterns that are kept here, with what tells whether a topic matches."""
+        self._log = log
+        self._is_mine = is_mine
+        self._has_room = has_room
+        self._next_id = next_id
+        self._luck = luck
+        self._statistics = statistics
+        self._partners: OrderedDict[tuple[str, bool], Partner] = OrderedDict()
+        self._settled: dict[tuple[str, str], tuple[Digests, Digests]] = {}
+        self._hashes: dict[Stream, tuple[int, int, int, int]] = {}
+        self._work: Work | None = None
+        self._asked: Request | None = None
+        self._due = inf
+        self._tries = 0
+
+    # ---------------------------------------------------------------------------------------------- peers
+
+    def met(self, now: float, peer: str, life: int, name: str, pattern: str, is_keeper: bool) -> None:
+        """A keeper, or a publisher that remembers, serves a pattern."""
+        if not any(overlaps(pattern, mine) for mine in self.patterns):
+            return
+        key = peer, is_keeper
+        partner = self._partners.get(key)
+        if partner is None or partner.life != life:
+            partner = self._partners[key] = Partner(life, name, is_keeper)
+        partner.patterns.add(pattern)
+        partner.check_at = min(partner.check_at, now + MEETING * self._luck.random())
+
+    def parted(self, peer: str, pattern: str, is_keeper: bool) -> None:
+        """A partner serves a pattern no more."""
+        partner = self._partners.get((peer, is_keeper))
+        if partner is not None:
+            partner.patterns.discard(pattern)
+            if not partner.patterns:
+                self._drop(peer, is_keeper)
+
+    def lost(self, peer: str) -> None:
+        """A peer is gone."""
+        for is_keeper in (False, True):
+            self._drop(peer, is_keeper)
+
+    def _drop(self, peer: str, is_keeper: bool) -> None:
+        gone, work = self._partners.pop((peer, is_keeper), None), self._work
+        if gone is not None and work is not None and (work.peer, work.is_keeper) == (peer, is_keeper):
+            self._work = self._asked = None
+            self._due = inf
+
+    def hurry(self, now: float) -> None:
+        """Something is missing: compare soon."""
+        for partner in self._partners.values():
+            partner.check_at = min(partner.check_at, now + MEETING * (1 + self._luck.random()))
+
+    # ------------------------------------------------------------------------------------------- requests
+
+    @property
+    def deadline(self) -> float:
+        """When `advance` is due (monotonic seconds)."""
+        if self._asked is not None:
+            return self._due
+        if self._work is not None:
+            return -inf
+        return min((partner.check_at for partner in self._partners.values()), default=inf)
+
+    def advance(self, now: float, unix_time: float) -> tuple[str, Request] | None:
+        """The request that is due, with the peer to ask."""
+        if self._asked is not None and self._work is not None:
+            if now < self._due:
+                return None
+            self._tries += 1
+            if self._tries < TRIES:
+                self._statistics["requests for history repeated"] += 1
+                self._due = now + REPEAT * 2**self._tries
+                return self._work.peer, self._asked
+            self._end(now)
+        while self._work is not None or self._begin(now):
+            assert self._work is not None
+            request = self._next(now, self._work, unix_time)
+            if request is not None:
+                self._asked, self._tries, self._due = request, 0, now + REPEAT
+                return self._work.peer, request
+        return None
+
+    def _begin(self, now: float) -> bool:
+        """Begin the comparison that is due; returns whether there is one."""
+        due = [(partner.check_at, key) for key, partner in self._partners.items() if partner.check_at <= now]
+        if not due:
+            return False
+        peer, is_keeper = min(due)[1]
+        partner = self._partners[peer, is_keeper]
+        todo = [mine for mine in self.patterns if any(overlaps(one, mine) for one in partner.patterns)]
+        if not todo:
+            partner.check_at = inf
+            return self._begin(now)
+        self._work = Work(peer, is_keeper, todo.pop(), todo)
+        self._partners.move_to_end((peer, is_keeper))
+        return True
+
+    def _next(self, now: float, work: Work, unix_time: float) -> Request | None:
+        """The next request of a comparison; None if it has ended, or goes on with another pattern."""
+        if work.wanted:
+            ranges = [work.wanted[place] for place in range(min(len(work.wanted), RANGES))]
+            return Request(self._next_id(), room=ROOM, ranges=ranges, kept=bool(ranges[0][4]))
+        if not work.is_keeper:  # a publisher, whose memory has no eras
+            if work.after >= 0:
+                return Request(self._next_id(), work.pattern, after=work.after, heads=True)
+        elif work.theirs is None:
+            work.borders = borders(unix_time)
+            work.mine = digests(self._streams(work.pattern), work.borders, self._hashes)
+            return Request(self._next_id(), work.pattern, digest=True, eras=work.borders, kept=True)
+        elif work.eras:
+            era = work.eras[0]
+            return Request(
+                self._next_id(), work.pattern, after=work.after, heads=True, eras=work.borders, era=era, kept=True
+            )
+        self._end(now)
+        return None
+
+    def _streams(self, pattern: str) -> list[tuple[Stream, object]]:
+        wanted = self.patterns.get(pattern)
+        if wanted is None:
+            return []
+        return [(stream, state) for stream, state in self._log.streams(wanted) if self._is_mine(stream.topic)]
+
+    def _end(self, now: float) -> None:
+        """End a comparison, or go on with the next pattern."""
+        work = self._work
+        assert work is not None
+        is_answered = self._tries < TRIES
+        if is_answered and work.theirs is not None and not work.fetched:
+            self._settled[work.peer, work.pattern] = work.mine, work.theirs
+        partner = self._partners.get((work.peer, work.is_keeper))
+        self._work, self._asked, self._due = None, None, inf
+        if partner is None:
+            return
+        if work.todo and is_answered:
+            self._work = Work(work.peer, work.is_keeper, work.todo[0], work.todo[1:])
+            self._work.fetched = work.fetched
+            return
+        self._tries = 0
+        if work.fetched:
+            partner.check_at = now + AGAIN
+        elif work.is_keeper:
+            count = sum(one.is_keeper for one in self._partners.values())
+            partner.check_at = now + INTERVAL * count * (0.75 + self._luck.random() / 2)
+        else:
+            partner.check_at = inf
+
+    # ---------------------------------------------------------------------------------------------- pages
+
+    def page(self, now: float, peer: str, life: int, page: Page) -> list[Record] | None:
+        """Take a page; returns the records to store, None if the page answers no request of this healer."""
+        work, request = self._work, self._asked
+        if work is None or request is None or work.peer != peer or request.id != page.id:
+            return None
+        partner = self._partners.get((peer, request.kept))
+        if partner is None or partner.life != life:
+            return None
+        self._asked, self._due = None, inf
+        if request.ranges:
+            return self._take_ranges(work, partner, request, page)
+        if request.digest:
+            self._take_digests(work, page)
+        else:
+            self._take_heads(work, partner, request, page)
+        return []
+
+    def _take_digests(self, work: Work, page: Page) -> None:
+        work.theirs = page.digests or ("", "", "")
+        if self._settled.get((work.peer, work.pattern)) == (work.mine, work.theirs):
+            return
+        work.eras = [era for era in range(3) if work.mine[era] != work.theirs[era]]
+        self._statistics["eras of keepers that differed"] += len(work.eras)
+
+    def _take_heads(self, work: Work, partner: Partner, request: Request, page: Page) -> None:
+        wanted = self.patterns.get(work.pattern)
+        for topic, last, origin, life, first in page.heads:
+            if wanted is None or not wanted(topic) or not self._is_mine(topic):
+                continue
+            stream = Stream(origin, life, topic) if partner.is_keeper else Stream(work.peer, partner.life, topic)
+            for start, stop in self._gaps(stream, max(first, 1), last):
+                work.wanted.append((topic, start, stop - 1, 0, origin, life))
+        is_last = page.next >= page.head or page.next <= work.after
+        work.after = page.next
+        if not self._has_room():
+            work.wanted.clear()
+        if is_last:
+            work.after = 0 if request.kept else -1
+            if request.kept:
+                del work.eras[:1]
+
+    def _gaps(self, stream: Stream, first: int, last: int) -> list[tuple[int, int]]:
+        state = self._log.state(stream)
+        if state is None:
+            return [(first, last + 1)]
+        return [gap for gap, _ in zip(state.held.gaps(first, last + 1), range(STREAM_GAPS), strict=False)]
+
+    def _take_ranges(self, work: Work, partner: Partner, request: Request, page: Page) -> list[Record]:
+        asked: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+        for topic, first, stop, _, origin, life in request.ranges:
+            asked.setdefault((topic, origin, life), []).append((first, stop))
+        reached: dict[tuple[str, str, int], int] = {}
+        found: list[Record] = []
+        for origin, name, life, group in _groups(page):
+            key = group.topic, origin, life
+            last = group.sequence + len(group.payloads) - 1
+            if not any(start <= group.sequence and last <= stop for start, stop in asked.get(key, ())):
+                self._statistics["messages of history not asked for"] += len(group.payloads)
+                continue
+            who = (origin, name, life) if partner.is_keeper else (work.peer, partner.name, partner.life)
+            found.append(_record(*who, group))
+            reached[key] = max(reached.get(key, 0), last + 1)
+            work.fetched += len(group.payloads)
+        for place in range(min(len(request.ranges), len(work.wanted))):
+            one = work.wanted.popleft()
+            if place < page.answered:
+                continue
+            next = reached.get((one[0], one[4], one[5]), 0) if place == page.answered else 0
+            if max(one[1], next) <= one[2]:
+                work.wanted.append((one[0], max(one[1], next), *one[2:]))
+        if page.answered < len(request.ranges) and not found:  # it cannot give more
+            work.wanted.clear()
+        self._statistics["messages fetched by keepers"] += sum(len(record.payloads) for record in found)
+        return found
+
+
+def _groups(page: Page) -> list[tuple[str, str, int, MessageGroup]]:
+    """The groups of a page with their publishers; "" for the server."""
+    if not page.origins:
+        return [("", "", 0, group) for group in page.groups]
+    groups = iter(page.groups)
+    return [(id, name, life, next(groups)) for id, name, life, count in page.origins for _ in range(count)]
+
+
+def _record(origin: str, name: str, life: int, group: MessageGroup) -> Record:
+    metadata = group.metadata
+    return Record(
+        origin, name, life, group.topic, group.sequence, [*map(bytes, group.payloads)], group.at / 1e6, 0,
+        REPLAYED | (JSON if group.json else 0), group.type, metadata.codec if metadata else None,
+        dict(metadata.properties) if metadata and metadata.properties else {},
+    )  # fmt: skip

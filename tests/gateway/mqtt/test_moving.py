@@ -1,0 +1,152 @@
+"""Sessions that move from door to door, with and without storage."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from glue.simulation.disk import SimulatedDisk
+from tests.support import mqtt
+from tests.support.mqtt import Bench, Device
+
+HOUR = b"\x11\x00\x00\x0e\x10"
+
+
+@pytest.fixture(params=["in memory", "stored"])
+def doors(request: pytest.FixtureRequest) -> tuple[Bench, Bench]:
+    """Two doors."""
+    if request.param == "in memory":
+        return Bench(), Bench()
+    return Bench(directory=SimulatedDisk(Random(1))), Bench(directory=SimulatedDisk(Random(2)))
+
+
+def move(old: Bench, new: Bench, client_id: str = "s") -> tuple[Device, list[mqtt.Sent]]:
+    """Connect a client to another door, which finds its session; returns what the client gets."""
+    new.broker.may_be_elsewhere = lambda: True
+    device = new.link(5)
+    device.send(mqtt.connect(client_id, 5, clean=False, raw=HOUR))
+    assert device.read() == [], "the answer waits for the old door"
+    (sought,) = new.broker.sought
+    new.broker.sought.clear()
+    new.broker.settle(new.now, sought, old.broker.taken(old.now, client_id, "new"))
+    settle(new)
+    return device, device.read()
+
+
+def settle(bench: Bench) -> None:
+    if bench.store is not None:
+        bench.sync()
+
+
+def test_a_session_moves_with_all_that_it_has(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    subscriber = old.subscriber(("t", 2), ("u/+", 1), client_id="s", version=5, clean=False, raw=HOUR)
+    publisher = old.connect("p")
+    for number in range(1, 4):
+        publisher.send(mqtt.publish("t", b"%d" % number, 2, number))
+    settle(old)
+    first, second, third = subscriber.messages()
+    subscriber.send(mqtt.acknowledge(5, first.number), mqtt.acknowledge(5, second.number))
+    settle(old)
+    subscriber.send(mqtt.acknowledge(7, first.number), mqtt.publish("x", b"mine", 2, 9, version=5))
+    subscriber.leave()
+    publisher.send(mqtt.publish("u/1", b"waits", 1, 4))
+    settle(old)
+
+    moved, sent = move(old, new)
+    connack, release, *publications = sent
+    assert connack.body[:2] == b"\x01\x00"
+    assert (release.kind, release.body[:2]) == (6, second.number.to_bytes(2, "big"))
+    found = [mqtt.publication(one, 5) for one in publications]
+    assert [(one.payload, one.qos, one.dup) for one in found] == [(b"3", 2, True), (b"waits", 1, False)]
+    assert found[0].number == third.number
+    moved.send(mqtt.publish("x", b"mine", 2, 9, dup=True, version=5))
+    settle(new)
+    assert [one.kind for one in moved.read()] == [5]
+    assert new.broker.statistics["messages received"] == 1
+    assert not new.broker.published, "it was taken at the old door"
+    assert "s" not in old.broker.sessions
+    new.connect("q").send(mqtt.publish("u/2", b"new", 1, 1))
+    settle(new)
+    assert moved.payloads() == [b"new"]
+
+
+def test_what_comes_while_a_session_moves_arrives_once(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    moved, _ = move(old, new)
+    publisher, other = old.connect("p"), new.connect("q")
+    publisher.send(*(mqtt.publish("t", one, 1, 1) for one in (b"gap", b"same", b"both")))
+    other.send(*(mqtt.publish("t", one, 1, 1) for one in (b"both", b"new")))  # as they come from the network
+    settle(new)
+    new.broker.give_rest(new.now, "s", old.broker.rest(old.now, "s"))
+    settle(new)
+    assert sorted(moved.payloads()) == [b"both", b"gap", b"new", b"same"]
+    assert old.broker.subscriptions.count == 0
+    assert old.broker.rest(old.now, "s") is None
+    new.broker.give_rest(new.now, "s", [[3]])
+    move(new, old)
+    old.pass_time(5)
+    new.pass_time(5)
+    assert new.broker.subscriptions.count == 0, "a ghost ends by itself"
+
+
+def test_a_client_that_is_still_connected_is_told_that_its_session_is_taken_over(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    former = old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR)
+    move(old, new)
+    (goodbye,) = former.read()
+    assert (goodbye.kind, goodbye.body[0]) == (14, 0x8E)
+
+
+def test_a_session_without_an_expiry_does_not_move() -> None:
+    old, new = Bench(), Bench()
+    old.subscriber(("t", 1), client_id="s", version=5)
+    _, (connack,) = move(old, new)
+    assert connack.body[:2] == b"\x00\x00"
+
+
+def test_a_session_moves_there_and_back_without_messages_twice(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    for one in (b"1", b"2"):
+        old.connect("p").send(mqtt.publish("t", one, 1, 1))
+        settle(old)
+    device, sent = move(old, new)
+    found = [mqtt.publication(one, 5) for one in sent[1:]]
+    assert [one.payload for one in found] == [b"1", b"2"]
+    device.send(mqtt.acknowledge(4, found[0].number))
+    _, sent = move(new, old)
+    assert [mqtt.publication(one, 5).payload for one in sent[1:]] == [b"2"]
+    if old.store is not None:
+        again = Bench(directory=old.store.directory, now=old.now)
+        again.sync()
+        session = again.broker.sessions["s"]
+        assert len(session.shelved) == 1
+        assert again.broker.highest_epoch == session.epoch > 1
+
+
+def test_retained_messages_are_taken_unless_there_are_newer_ones(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.broker.wall_clock = lambda: 10.0
+    old.connect("p").send(*(mqtt.publish(topic, b"old", retain=True) for topic in ("a", "b")))
+    for bench, at in ((new, 20.0), (new, 5.0)):
+        bench.broker.wall_clock = lambda at=at: at  # type: ignore[misc]
+        bench.connect("p").send(mqtt.publish("a" if at > 10 else "b", b"new", retain=True))
+    new.broker.give_retained(new.now, [*old.broker.retained_values(old.now), ["a/#", "", 0, {}, None, 9], 3])
+    settle(new)
+    subscriber = new.connect("s")
+    subscriber.send(mqtt.subscribe(1, ("#", 0)))
+    assert sorted(mqtt.publication(one).payload for one in subscriber.read()[1:]) == [b"new", b"old"]
+    assert new.broker.statistics["malformed retained messages of other doors"] == 2
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"client": 3}, {"client": "s", "epoch": 1, "expiry": 9, "subscriptions": [["#/a", 1]]}]
+)
+def test_a_malformed_session_of_another_door_is_left_out(value: object) -> None:
+    new = Bench()
+    new.broker.give(new.now, value)
+    assert new.broker.sessions == {}
+    assert new.broker.statistics["malformed sessions of other doors"] == 1
