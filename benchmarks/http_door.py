@@ -46,6 +46,7 @@ class DoorProcess:
     def __init__(self, data_dir: Path) -> None:
         self.port = free_port()
         self.data_dir = data_dir
+        self._errors = (data_dir / "errors").open("ab")
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -53,14 +54,14 @@ class DoorProcess:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "glue.cmd.http", "--interface", "lo", "--port", str(self.port), "--host", HOST,
              "--data-dir", str(self.data_dir), "--deliver-to", "127.0.0.0/8", "--endpoint-name", "door"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=self._errors,
         )  # fmt: skip
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
                 return
             time.sleep(0.05)
-        raise TimeoutError("the door does not listen")
+        raise TimeoutError(f"the door does not listen: {(self.data_dir / 'errors').read_text()[-2000:]}")
 
     def end(self, number: int = signal.SIGTERM) -> None:
         """End it."""

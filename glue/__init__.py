@@ -28,6 +28,7 @@ from glue.errors import (
     MinorityError,
     MissingExtraError,
     ModelError,
+    NoConsumerError,
     NoResponderError,
     NotDurableError,
     PayloadError,
@@ -52,6 +53,9 @@ from glue.sync.subscription import Subscription
 from glue.sync.typed import Topic, TypedSubscription
 
 if TYPE_CHECKING:
+    from glue.consumers.home import ConsumerAlert
+    from glue.endpoint.consumer_methods import ConsumerState
+    from glue.endpoint.healed import Healed, RetainedConflict, RetainedVersion
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
@@ -75,6 +79,8 @@ __all__ = [
     "ClosedError",
     "ConfigurationError",
     "Conflict",
+    "ConsumerAlert",
+    "ConsumerState",
     "Context",
     "CorruptStorageError",
     "Delayed",
@@ -87,6 +93,7 @@ __all__ = [
     "ForbiddenError",
     "Gap",
     "GlueError",
+    "Healed",
     "InterfaceError",
     "Keeper",
     "LastWill",
@@ -99,6 +106,7 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelStatus",
+    "NoConsumerError",
     "NoResponderError",
     "NotDurableError",
     "PayloadError",
@@ -121,6 +129,8 @@ __all__ = [
     "RequestTimeoutError",
     "Responder",
     "ResponderLostError",
+    "RetainedConflict",
+    "RetainedVersion",
     "Set",
     "Silence",
     "SlowReaderError",
@@ -146,6 +156,9 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
             "glue.receivers.context": ("Context", "Receiver"),
             "glue.receivers.store": ("FencedError",),
             "glue.sync.receivers": ("Receivers",),
+            "glue.endpoint.healed": ("Healed", "RetainedConflict", "RetainedVersion"),
+            "glue.consumers.home": ("ConsumerAlert",),
+            "glue.endpoint.consumer_methods": ("ConsumerState",),
             "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.qos": ("EVENT", "LOG", "SENSOR", "STATE", "QoS", "keep_all", "keep_last"),
             "glue.endpoint.qos_matching": ("QoSMismatch",),

@@ -53,6 +53,10 @@ class NotDurableError(GlueError, RuntimeError):
     """Messages are not on as many disks as was asked for, and will not be. Some keepers may have them all the same."""
 
 
+class NoConsumerError(GlueError, LookupError):
+    """No keeper that answered has a durable consumer of this name and pattern."""
+
+
 class MissingExtraError(GlueError, ImportError):
     """A feature needs an optional package. The message has the pip command."""
 

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.aio.callbacks import Callbacks
+from glue.aio.consumers import AioConsumers
 from glue.aio.driver import LoopDriver
 from glue.aio.publishing import AioPublishing
 from glue.aio.receiving import AioReceiving
@@ -49,6 +50,7 @@ class Endpoint(
     AioPublishing,
     AioTyped,
     AioReceiving,
+    AioConsumers,
     HistoryMethods,
     PresenceMethods,
     QoSMethods,
@@ -115,6 +117,9 @@ class Endpoint(
             await self.close_receivers(timeout)
         self._core.requests.close(ClosedError(CLOSED))
         try:
+            if self._consuming is not None:
+                self._end_consuming()
+                await asyncio.sleep(0)  # so that it is under way, and waited for
             if self._writers:
                 await asyncio.to_thread(self._end_keeping, max(timeout, LINGER))
             await driver.wait_until(lambda: self._core.is_done, timeout)
@@ -156,6 +161,12 @@ class Endpoint(
         self._callbacks.run(self._tell, event)
 
     def _tell_gap(self, gap: Gap) -> None:
+        """Tell of a gap."""
+        if self._heals is not None:
+            self._heals.gap(gap)
+        self._call_on_gap(gap)
+
+    def _call_on_gap(self, gap: Gap) -> None:
         """Call the callback of gaps."""
         if self.on_gap is not None:
             self._callbacks.run(self.on_gap, gap)

@@ -11,10 +11,11 @@ from typing import Any
 from glue.contract import Delivery, Missed
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler, is_awaited
-from glue.endpoint.history_room import HistoryRoom
+from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.message import Gap, Message, messages, rest
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.queues import Kept, MessageBuffer
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Queue
 from glue.errors import ClosedError, SlowReaderError
 
 BREATH = 64
@@ -36,7 +37,7 @@ class Subscription:
         pattern: str,
         handler: Handler | None,
         owner: SubscriptionOwner,
-        waiting: Kept | MessageBuffer | HistoryRoom,
+        waiting: Queue,
         payload_only: bool = False,
     ) -> None:
         self.pattern = pattern
@@ -44,14 +45,14 @@ class Subscription:
         self._payload_only = payload_only
         self._handler = handler
         # Or turned out to return something to await; or has to, as what comes from history waits for its turn.
-        self._awaits = is_awaited(handler) or (handler is not None and isinstance(waiting, HistoryRoom))
+        self._awaits = is_awaited(handler) or (handler is not None and isinstance(waiting, PokedRoom))
         self._owner = owner
         self._waiting = waiting
         self._overrun = False
         self._failures = Failures(f"the handler of {pattern!r}")
         self._arrived = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None  # awaits what the handler returns
-        if isinstance(waiting, HistoryRoom):
+        if isinstance(waiting, PokedRoom):
             waiting.poke = self._look_again
 
     # --------------------------------------------------------------------------------------- by the driver

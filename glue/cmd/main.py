@@ -13,7 +13,7 @@ GROUPS = {
     "try it": ("demo", "topics", "endpoint"),
     "talk": ("request", "receivers", "model", "mqtt", "http"),
     "look at the layers": ("network", "discovery", "transport", "fragmentation"),
-    "remember": ("keep", "history"),
+    "remember": ("keep", "history", "consumers"),
     "record and repeat": ("record", "play", "simulate"),
     "set up": ("key", "completion"),
 }
@@ -26,6 +26,7 @@ COMMANDS = {
     "receivers": "list receivers and their hosts, or ask one",
     "keep": "keep topics on a disk, also for others",
     "history": "show what is remembered of some topics",
+    "consumers": "list durable consumers, or move one",
     "mqtt": "a door for MQTT clients",
     "http": "a door for HTTP: curl, browsers, webhooks, and a page",
     "discovery": "show the endpoints on the network as they come and go",

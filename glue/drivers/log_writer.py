@@ -31,7 +31,7 @@ class LogWriter:
         """`handled` is called with each delivery once it is stored or refused."""
         self.keeping = keeping
         self._handled = handled
-        self._queue: SimpleQueue[Delivery | Callable[[], None] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Delivery | Callable[[], object] | None] = SimpleQueue()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="glue log", daemon=True)
         self._thread.start()
@@ -41,7 +41,7 @@ class LogWriter:
         """Store a delivery."""
         self._queue.put(delivery)
 
-    def call(self, function: Callable[[], None]) -> None:
+    def call(self, function: Callable[[], object]) -> None:
         """Call a function in the thread, after what was submitted before."""
         self._queue.put(function)
 
@@ -77,7 +77,7 @@ class LogWriter:
     def _step(self, keeping: Keeping) -> bool:
         """Wait for work, do it, and sync if that is due; returns False at the end."""
         left = keeping.deadline - time.monotonic()
-        is_open, functions, deliveries = True, list[Callable[[], None]](), list[Delivery]()
+        is_open, functions, deliveries = True, list[Callable[[], object]](), list[Delivery]()
         try:
             item = (
                 self._queue.get(timeout=None if left == inf else max(left, 0.0))

@@ -22,6 +22,7 @@ from glue.contract import PeerInterest, PeerRemoved
 from glue.contract.ranges import RangeSet
 from glue.endpoint.fork import heirs
 from glue.errors import ConfigurationError
+from glue.history.overlap import covers
 from glue.history.placement import chosen
 from glue.requests.directory import matches
 
@@ -120,6 +121,21 @@ class Durability:
         self._lock = RLock()
 
     # --------------------------------------------------------------------------------------------- keepers
+
+    @property
+    def disks(self) -> Keepers:
+        """The patterns of each keeper that has a disk, with the replicas that it wants; this endpoint may be one."""
+        return self._keepers[DISK]
+
+    def covering(self, pattern: str) -> list[str]:
+        """Ids of the keepers with a disk that keep all topics of a pattern."""
+        with self._lock:
+            found = {
+                keeper: max((patterns[kept] for kept in patterns if covers(kept, pattern)), default=-1)
+                for keeper, patterns in self.disks.items()
+            }
+        able = {keeper: replicas for keeper, replicas in found.items() if replicas >= 0}
+        return [keeper for keeper, replicas in able.items() if not replicas or replicas >= len(able)]
 
     def note(self, event: PeerInterest | PeerRemoved) -> None:
         """Learn of keepers that come and go."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from glue.contract import Delivery, Event, Publication, Record, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.history import History
 from glue.endpoint.history_options import limits_of, start_of
-from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import Kept, MessageBuffer, waiting_room
+from glue.endpoint.queues import waiting_room
 from glue.endpoint.responder import Announcement, Receiver
-from glue.endpoint.wanted import Wanted
+from glue.endpoint.wanted import Queue, Wanted
 from glue.errors import ConfigurationError
 from glue.history.wire import OWN, ask_topic, page_topic
 from glue.model import StackRequest
@@ -156,9 +155,11 @@ class HistoryMethods:
     def _history(self) -> History:
         return self._core.open_history(self._wake_soon)
 
-    def _waiting_room(self, wanted: Wanted, policy: str, limit: int | None) -> Kept | MessageBuffer | HistoryRoom:
+    def _waiting_room(self, wanted: Wanted, policy: str, limit: int | None) -> Queue:
         """Where the messages of a new subscription wait. Raises ConfigurationError."""
         core = self._core
+        if wanted.consumer is not None:
+            return cast(Any, self)._consumer_room(wanted, policy, limit)  # type: ignore[no-any-return]
         policy, limit = wanted.queueing(policy, limit)
         if not wanted.has_history:
             return waiting_room(policy, limit, core.settings.receive_limit, self._owner, core.requests.clock)

@@ -36,15 +36,42 @@ class Parts(Protocol):
         """Have a turn soon."""
 
 
-class HistoryRoom:
-    """Messages of one subscription, from history and live, in order."""
+class PokedRoom:
+    """A queue into which messages come another way than by `put`, and which tells its subscription of them."""
 
     cause = ""
     """It drops nothing."""
 
-    def __init__(self, reader: Reader, parts: Parts, owner: QueueOwner, clock: Clock) -> None:
-        self.reader = reader
+    def __init__(self) -> None:
         self.poke: Callable[[], Any] = lambda: None  # called when messages came another way than by `put`
+
+    def __bool__(self) -> bool:
+        """Whether anything can be taken."""
+        raise NotImplementedError
+
+    def put(self, delivery: Delivery) -> int:
+        """Take what came live; returns the number of messages dropped."""
+        raise NotImplementedError
+
+    def put_gap(self, missed: Missed) -> None:
+        """Take news of a gap in what comes live."""
+        raise NotImplementedError
+
+    def take(self) -> Message | Missed | None:
+        """The next message, or what is missing before it; None if there is neither."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the queue, and account for what waits."""
+        raise NotImplementedError
+
+
+class HistoryRoom(PokedRoom):
+    """Messages of one subscription, from history and live, in order."""
+
+    def __init__(self, reader: Reader, parts: Parts, owner: QueueOwner, clock: Clock) -> None:
+        super().__init__()
+        self.reader = reader
         self._parts = parts
         self._owner = owner
         self._clock = clock

@@ -22,6 +22,7 @@ from glue.model import StackRequest
 from glue.topics import check_topic
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
+    from glue.consumers.home import ConsumerAlert
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.keeping import Keeping
     from glue.storage import Directory, FileLog, MemoryLog, Retention
@@ -61,6 +62,7 @@ class KeepMethods(Generic[SomeReceipt]):
     _writers: dict[str | None, Any] | None = None  # what stores, by directory; set by the first keeper
     _keepers: tuple[Keeper, ...] = ()
     _COUNTS = True
+    _is_asked = False  # whether members of consumers can ask this endpoint
 
     def _running(self) -> Any:
         """The driver. Raises ClosedError."""
@@ -123,7 +125,8 @@ class KeepMethods(Generic[SomeReceipt]):
         place = DISK if is_on_disk else MEMORY
         lease = core.settings.announce_interval * core.settings.lease_intervals
         kept = PlacedKept(
-            writer, self._owner, self._COUNTS, lambda topic: id in durability.keepers(topic, place),
+            writer, self._owner, self._COUNTS,
+            lambda topic: id in durability.keepers(topic, place) or writer.keeping.is_wanted(topic),
             core.requests.clock, lease,
         )  # fmt: skip
         announcement = Announcement(lambda delivery: None)
@@ -165,12 +168,36 @@ class KeepMethods(Generic[SomeReceipt]):
     def _add_writer(self, data_dir: Any, log: FileLog | MemoryLog) -> None:
         """Store in this log what the keepers of a directory receive."""
         from glue.endpoint.keeping import Keeping
+        from glue.storage import FileLog
 
         durability = self._core.durability
         keeping = Keeping(log, durability, self._core.statistics, self._publish_quietly)
         writer = self._make_writer(keeping)
+        if isinstance(log, FileLog):
+            self._add_home(keeping, log)
+            writer.call(lambda: None)  # so that it looks when the home has something to do
         self._writers = {**(self._writers or {}), _place(data_dir): writer}
         durability.on_wanted.append(lambda publisher, life: writer.call(lambda: keeping.tell_all(publisher, life)))
+
+    def _add_home(self, keeping: Keeping, log: FileLog) -> None:
+        """Be the home of consumers, with their positions beside this log. Raises StorageError."""
+        from glue.consumers.wire import ask_topic
+        from glue.endpoint.homes import Asked, HomeRunner
+
+        def kept() -> list[str]:
+            return [keeper.pattern for keeper in self._keepers if keeper._writer.keeping is keeping]
+
+        runner = HomeRunner(self._core, log, kept, self._publish_quietly, self._tell_alert)
+        keeping.consumers = runner
+        keeping.watchers.append(runner)
+        if not self._is_asked:
+            self._is_asked = True
+            asked = Asked(lambda: [*(self._writers or {}).values()], self._owner, self._COUNTS)
+            self._order_keeping(Subscribe(asked, ask_topic(self._core.identity.endpoint_id)))
+
+    def _tell_alert(self, alert: ConsumerAlert) -> None:
+        """Call `on_consumer_alert`, from the thread that stores."""
+        raise NotImplementedError
 
     def _close_keeper(self, keeper: Keeper) -> None:
         """Keep a pattern no more; what is stored stays."""

@@ -36,6 +36,9 @@ class Writer(DeliveryWriter, Protocol):
 
     keeping: Keeping
 
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function where the log is written."""
+
     def store(self, records: list[Record]) -> None:
         """Store records that were fetched from another keeper."""
 

@@ -66,6 +66,7 @@ class Keeping:
         self.failure = ""
         self.retentions: list[Retention] = []
         self.watchers: list[LogWatcher] = []
+        self.consumers: Any = None  # the consumers whose home is this log; set if it is on a disk
         self._log = log
         self._durability = durability
         self._identity = durability.identity
@@ -77,6 +78,10 @@ class Keeping:
         self._clean_at = inf
 
     # ---------------------------------------------------------------------------------------- publishers
+
+    def is_wanted(self, topic: str) -> bool:
+        """Whether a consumer whose home is here is for a topic."""
+        return self.consumers is not None and self.consumers.wants(topic)
 
     def tell_all(self, publisher: str, life: int) -> None:
         """Tell a publisher what is durable of all that this life has published."""
@@ -125,7 +130,8 @@ class Keeping:
     @property
     def deadline(self) -> float:
         """When `commit` is due (monotonic seconds), -inf for now."""
-        return min(self._commit.deadline, self._clean_at)
+        due = min(self._commit.deadline, self._clean_at)
+        return due if self.consumers is None else min(due, self.consumers.deadline)
 
     def commit(self, now: float, unix_time: float) -> None:
         """Sync if that is due, and acknowledge; look for what is to be removed now and then."""
@@ -133,6 +139,8 @@ class Keeping:
             self.sync(now)
         if self._clean_at <= now:
             self._clean(now, unix_time)
+        if self.consumers is not None and self.consumers.deadline <= now:
+            self.consumers.advance(now)
 
     def sync(self, now: float) -> None:
         """Make everything stored durable, and tell the publishers."""
@@ -174,6 +182,8 @@ class Keeping:
         """Sync a last time, and close the log."""
         if not self._log.failure:
             self.sync(now)
+        if self.consumers is not None:
+            self.consumers.close(now)
         if isinstance(self._log, FileLog):
             self._log.close()
 

@@ -10,6 +10,7 @@ from typing import Any
 from glue.codecs import name_of_tag
 from glue.contract import Delivery, Missed
 from glue.contract.metadata import NO_PROPERTIES
+from glue.errors import ConfigurationError
 from glue.topics.wrapped import SHARED
 
 JSON_COST = 512  # estimated bytes of a decoded JSON payload that waits for its handler
@@ -88,6 +89,17 @@ class Message:
         """Whether another member of the group may have handled it before: it left without an acknowledgement."""
         wrapped = getattr(self.delivery, "wrapped", "")
         return wrapped.startswith(SHARED) and wrapped.split("/", 5)[4] == "1"
+
+    def acknowledge(self) -> None:
+        """Tell that this message is done, so that it never comes again; for messages of a durable consumer.
+
+        Raises ConfigurationError for any other message.
+        """
+        raise ConfigurationError("message.acknowledge(): only a subscription with consumer=… acknowledges by hand")
+
+    def refuse(self) -> None:
+        """Have this message come again later; for messages of a durable consumer. Raises ConfigurationError."""
+        raise ConfigurationError("message.refuse(): only a subscription with consumer=… gets a message again")
 
     def expired(self, now: float) -> bool:
         """Whether the message's lifespan is over at `now` (monotonic seconds, or virtual ones in the simulator)."""

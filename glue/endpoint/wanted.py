@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from glue.contract import Subscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.handlers import Handler
 from glue.endpoint.history_options import Start
-from glue.endpoint.history_room import HistoryRoom
+from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.queues import Clock, Kept, MessageBuffer
 from glue.endpoint.sealing import require
 from glue.endpoint.shared import Acknowledger, Order, SharedDeliveries, SharedMessages
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # imported when used: most programs name no quality of servic
 PATTERNS = 1024
 """Patterns of one subscription at most: each is announced to all peers."""
 
-Queue = Kept | MessageBuffer | HistoryRoom
+Queue = Kept | MessageBuffer | PokedRoom
 """Where the messages of a subscription wait."""
 
 GROUP_NAME = 200
@@ -45,6 +45,9 @@ class Asking(TypedDict, total=False):
     * `deadline`: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
     * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
     * `last`: begin with so many messages of each topic and publisher.
+    * `consumer`: the name of a durable consumer, which goes on where it left off; `start` is where a new one begins.
+    * `ordered`: the messages of one topic go to one member of the consumer, in order.
+    * `by_hand`: only `message.acknowledge()` acknowledges a message of the consumer, not the handler's return.
     * `qos`: a quality of service, which stands for `start` or `last`, `deadline`, `policy` and `limit`.
     """
 
@@ -54,13 +57,19 @@ class Asking(TypedDict, total=False):
     deadline: float | None
     start: Start | None
     last: int | None
+    consumer: str | None
+    ordered: bool
+    by_hand: bool
     qos: QoS | None
 
 
 class Wanted:
     """The checked patterns and options of a subscription."""
 
-    __slots__ = ("deadline", "group", "interests", "last", "local", "name", "patterns", "qos", "start")
+    __slots__ = (
+        "by_hand", "consumer", "deadline", "group", "interests", "last", "local", "name", "ordered", "patterns", "qos",
+        "start",
+    )  # fmt: skip
 
     def __init__(self, pattern: Pattern, asking: Asking, core: EndpointCore) -> None:
         """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
@@ -76,13 +85,19 @@ class Wanted:
         self.deadline = _seconds(asking.get("deadline"))
         self.start, self.last = asking.get("start"), asking.get("last")
         self.qos = asking.get("qos")
+        self.consumer = asking.get("consumer")
+        self.ordered, self.by_hand = asking.get("ordered", False), asking.get("by_hand", False)
         if self.qos is not None:
             self._request(self.qos, asking)
         if self.has_history and len(patterns) > 1:
             raise ConfigurationError("start and last are for a single pattern; subscribe to each")
         max_rate, self.group = asking.get("max_rate"), asking.get("group")
         self.interests = patterns
-        if self.group is not None:
+        if self.consumer is not None:
+            self._consume(self.consumer, asking)
+        elif self.ordered or self.by_hand:
+            raise ConfigurationError("ordered and by_hand are for a subscription with consumer=…")
+        elif self.group is not None:
             _check_group(self.group)
             others = max_rate, self.deadline, self.qos
             if any(one is not None for one in others) or not self.local or self.has_history:
@@ -98,6 +113,19 @@ class Wanted:
             self.interests = [limited(interval, one) for one in patterns]
         for interest in self.interests:
             check_pattern(interest)  # which may be longer
+
+    def _consume(self, consumer: str, asking: Asking) -> None:
+        """Be a member of a durable consumer. Raises ConfigurationError."""
+        others = asking.keys() & {"local", "max_rate", "group", "deadline", "last", "qos"}
+        if others:
+            raise ConfigurationError(f"consumer=…: such a subscription has no {min(others)}")
+        if len(self.patterns) > 1:
+            raise ConfigurationError("consumer=… is for a single pattern; subscribe to each")
+        for name, value in (("ordered", self.ordered), ("by_hand", self.by_hand)):
+            if not isinstance(value, bool):
+                raise ConfigurationError(f"{name}={value!r}: expected True or False")
+        _check_group(consumer, "consumer")
+        self.interests = [f"$glue/consumer/member/{consumer}/{self.name}"]
 
     def _request(self, qos: QoS, asking: Asking) -> None:
         """Take from a quality of service what is not given beside it. Raises ConfigurationError."""
@@ -133,6 +161,9 @@ class Wanted:
 
         `by_delivery`: the subscription tells the queue when a handler is done with a delivery.
         """
+        if self.consumer is not None:
+            room: Any = waiting
+            return room.around(handler, payload_only), False, room
         if self.group is None:
             return handler, payload_only, waiting
         if not isinstance(waiting, Kept):
@@ -168,11 +199,11 @@ def _patterns(pattern: Pattern) -> list[str]:
     return list(patterns)
 
 
-def _check_group(group: str) -> None:
+def _check_group(group: str, option: str = "group") -> None:
     """Raise ConfigurationError unless it can be the name of a group."""
     is_text = isinstance(group, str) and 1 <= len(group) <= GROUP_NAME
     if not is_text or not {"/", "+", "#", "\0"}.isdisjoint(group):
-        raise ConfigurationError(f"group={group!r:.80}: expected 1 to {GROUP_NAME} characters without / + and #")
+        raise ConfigurationError(f"{option}={group!r:.80}: expected 1 to {GROUP_NAME} characters without / + and #")
 
 
 def _seconds(deadline: float | None) -> float | None:

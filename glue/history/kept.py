@@ -112,7 +112,7 @@ class KeptHistory:
                 record = record.part(record.sequence, record.sequence + left)
                 size += weight
                 left -= len(record.payloads)
-                found.append(((record.origin, record.name, record.life), _group(record)))
+                found.append(((record.origin, record.name, record.life), group_of(record)))
                 number = record.stop
                 if not left:
                     return found, number > last, size
@@ -129,7 +129,8 @@ def _meets(record: Record, stream: Stream, first: int, last: int) -> bool:
     return record.stream == stream and record.stop > first and record.sequence <= last
 
 
-def _group(record: Record) -> MessageGroup:
+def group_of(record: Record) -> MessageGroup:
+    """The messages of a record as a group of a bundle."""
     has_metadata = record.codec is not None or record.properties
     return MessageGroup(
         record.topic,

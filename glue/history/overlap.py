@@ -21,3 +21,16 @@ def _overlap(one: list[str], other: list[str]) -> bool:
         if a != b and "+" not in (a, b):
             return False
     return True
+
+
+def covers(kept: str, wanted: str) -> bool:
+    """Whether every topic that matches the second well-formed pattern matches the first one, too."""
+    one, other = kept.split("/"), wanted.split("/")
+    if one[0] in ("+", "#") and other[0][:1] == "$":
+        return False  # no wildcard matches such a first level
+    for place, level in enumerate(one):
+        if level == "#":
+            return True
+        if place >= len(other) or other[place] == "#" or level not in ("+", other[place]):
+            return False
+    return len(one) == len(other)

@@ -25,6 +25,7 @@ from glue.contract import (
     Unsubscribe,
 )
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
+from glue.endpoint.consumer_methods import ConsumerMethods
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler
@@ -53,6 +54,7 @@ from glue.storage import Directory
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
+    from glue.consumers.home import ConsumerAlert
     from glue.endpoint.qos_matching import QoSMismatch
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
@@ -64,6 +66,7 @@ class SimulatedEndpoint(
     SimulatedPublishing,
     SimulatedTyped,
     SimulatedReceiving,
+    ConsumerMethods,
     HistoryMethods,
     PresenceMethods,
     QoSMethods,
@@ -120,7 +123,8 @@ class SimulatedEndpoint(
         self._delays = self._deadlines = self._wills = self._will_flag = self._will_numbers = None
         core.holder.handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
-        self._matching = self._stated = self._requested = None
+        self._consuming, self._is_asked = None, False
+        self._matching = self._stated = self._requested = self._heals = None
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -140,9 +144,10 @@ class SimulatedEndpoint(
             return
         core = self._core
         core.requests.close(ClosedError(CLOSED))
+        self._end_consuming()
         self._end_keeping(timeout)
         self._state = CLOSING
-        if core.is_done:
+        if core.is_done and not core.outbox.requests:
             self._leave(core)
         else:
             self.world.after(timeout, lambda: self._leave(core))
@@ -177,6 +182,9 @@ class SimulatedEndpoint(
     def resume(self) -> None:
         """Continue the process (SIGCONT)."""
         self.host.resume()
+
+    def _is_alive(self) -> bool:
+        return self._state is not None
 
     def _running(self) -> EndpointCore:
         if self._state != RUNNING:
@@ -290,6 +298,12 @@ class SimulatedEndpoint(
             self._wake()
 
     def _tell_gap(self, gap: Gap) -> None:
+        """Tell of a gap."""
+        if self._heals is not None:
+            self._heals.gap(gap)
+        self._call_on_gap(gap)
+
+    def _call_on_gap(self, gap: Gap) -> None:
         """Call `on_gap`, if the program has set it."""
         if self.on_gap is not None:
             self.on_gap(gap)
@@ -304,6 +318,11 @@ class SimulatedEndpoint(
         if self.on_qos_mismatch is not None:
             self.on_qos_mismatch(mismatch)
         return self.on_qos_mismatch is not None
+
+    def _tell_alert(self, alert: ConsumerAlert) -> None:
+        """Call `on_consumer_alert`, if the program has set it."""
+        if self.on_consumer_alert is not None:
+            self.on_consumer_alert(alert)
 
     def _wake_soon(self) -> None:
         self._wake()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from glue.contract import Delivery, Publication
 from glue.endpoint.core import EndpointCore
@@ -19,6 +19,8 @@ from glue.storage import Directory, Record
 if TYPE_CHECKING:
     from glue.endpoint.keeper import Keeper
 
+PAUSED = 0.05
+"""Seconds until a paused host is looked at again."""
 STEP = 0.0001
 """Seconds until a sync that is due, which takes some time on a disk."""
 
@@ -40,6 +42,7 @@ class SimulatedWriter:
         self._world = world
         self._is_alive = is_alive
         self._due: float | None = None
+        self._is_closed = False
 
     def submit(self, delivery: Delivery) -> None:
         """Store a delivery now."""
@@ -52,12 +55,21 @@ class SimulatedWriter:
         self.keeping.store_records(self._host.now, records)
         self._schedule()
 
-    def call(self, function: Callable[[], None]) -> None:
+    def call(self, function: Callable[[], object]) -> None:
         """Call a function soon, as a thread would."""
-        self._world.after(STEP, lambda: function() if self._is_alive() else None)
+        self._world.after(STEP, lambda: self._run(function))
+
+    def _run(self, function: Callable[[], object]) -> None:
+        if self._is_alive() and not self._is_closed:
+            if self._host.is_paused:
+                self._world.after(PAUSED, lambda: self._run(function))
+                return
+            function()
+            self._schedule()
 
     def close(self, timeout: float) -> None:
         """Sync and end."""
+        self._is_closed = True
         self.keeping.close(self._host.now)
 
     def _schedule(self) -> None:
@@ -68,7 +80,12 @@ class SimulatedWriter:
 
     def _commit(self) -> None:
         self._due = None
-        if self._is_alive() and not self._host.is_paused:
+        if self._is_closed or not self._is_alive():
+            return
+        if self._host.is_paused:
+            self._due = self._host.now + PAUSED
+            self._world.after(PAUSED, self._commit)
+        else:
             self.keeping.commit(self._host.now, self._host.unix_time)
             self._schedule()
 
@@ -80,6 +97,10 @@ class SimulatedKeeping(KeepMethods[Receipt]):
     world: Hosts
 
     def _running(self) -> EndpointCore:
+        raise NotImplementedError
+
+    def _is_alive(self) -> bool:
+        """Whether this life has not ended."""
         raise NotImplementedError
 
     def _order(self, request: StackRequest) -> None:
@@ -96,7 +117,9 @@ class SimulatedKeeping(KeepMethods[Receipt]):
 
     def _make_writer(self, keeping: Keeping) -> SimulatedWriter:
         core = self._core
-        return SimulatedWriter(keeping, self._owner.handled, self.host, self.world, lambda: self._core is core)
+        return SimulatedWriter(
+            keeping, self._owner.handled, self.host, self.world, lambda: self._core is core and self._is_alive()
+        )
 
     def _make_receipt(self, topic: str, count: int, acks: Acks) -> Receipt:
         return Receipt(self._expect(topic, count, acks, lambda: None))
@@ -104,7 +127,8 @@ class SimulatedKeeping(KeepMethods[Receipt]):
     def _publish_quietly(self, publications: list[Publication]) -> None:
         for publication in publications:
             publication.published_at = self.host.unix_time
-            self._order(publication)
+            cast(Any, self)._core.outbox.order(publication)
+        cast(Any, self)._wake()
 
     def keep(
         self,

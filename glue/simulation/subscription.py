@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from glue.contract import Delivery, Missed
 from glue.endpoint.handlers import Handler
-from glue.endpoint.history_room import HistoryRoom
+from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.queues import Kept, MessageBuffer
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Queue
 from glue.simulation.host import Host
 from glue.simulation.hosts import Hosts
 
@@ -24,7 +25,7 @@ class SimulatedSubscription:
         handler: Handler | None,
         handling_time: float,
         owner: SubscriptionOwner,
-        waiting: Kept | MessageBuffer | HistoryRoom,
+        waiting: Queue,
         host: Host,
         world: Hosts,
     ) -> None:
@@ -38,7 +39,7 @@ class SimulatedSubscription:
         self._host = host
         self._world = world
         self._is_busy = False
-        if isinstance(waiting, HistoryRoom):
+        if isinstance(waiting, PokedRoom):
             waiting.poke = lambda: world.after(0.0, self._look)
 
     def _deliver(self, event: Delivery | Missed) -> None:

@@ -61,6 +61,11 @@ class FileLog:
         self.end = self.durable = self.segments[-1].end
         self._is_dirty = False
 
+    @property
+    def directory(self) -> Directory:
+        """The directory, for files that belong to the log, such as positions of readers."""
+        return self._directory
+
     # ------------------------------------------------------------------------------------------- positions
 
     @property

@@ -29,6 +29,7 @@ from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
+from glue.sync.consumers import SyncConsumers
 from glue.sync.publishing import SyncPublishing
 from glue.sync.receiving import SyncReceiving
 from glue.sync.requests import SyncRequests
@@ -49,6 +50,7 @@ class Endpoint(
     SyncPublishing,
     SyncTyped,
     SyncReceiving,
+    SyncConsumers,
     HistoryMethods,
     PresenceMethods,
     QoSMethods,
@@ -115,6 +117,7 @@ class Endpoint(
         self._core.requests.close(ClosedError(CLOSED))
         for model in list(self._models.values()):
             model.close()
+        self._end_consuming()
         self._end_keeping(max(timeout, LINGER))
         self._driver.close(timeout)
         subscriptions = self._subscriptions.copy()
@@ -183,6 +186,7 @@ class Endpoint(
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
         group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
+        consumer: the name of a durable consumer; docs/consumers.md describes it, `ordered` and `by_hand`.
         deadline: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
         qos: a quality of service, such as `glue.EVENT`, instead of several of these options; see docs/qos.md.
 
@@ -263,6 +267,12 @@ class Endpoint(
             self._callback_failed(event)
 
     def _tell_gap(self, gap: Gap) -> None:
+        """Tell of a gap."""
+        if self._heals is not None:
+            self._heals.gap(gap)
+        self._call_on_gap(gap)
+
+    def _call_on_gap(self, gap: Gap) -> None:
         """Call the callback of gaps."""
         if self.on_gap is not None:
             try:

@@ -19,10 +19,11 @@ from glue.contract import Delivery, Event, Missed
 from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
-from glue.endpoint.history_room import HistoryRoom
+from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.queues import Kept, MessageBuffer
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Queue
 from glue.errors import ClosedError, SlowReaderError
 
 logger = logging.getLogger("glue")
@@ -40,7 +41,7 @@ class Subscription(Lifetime):
         pattern: str,
         handler: Handler | None,
         owner: SubscriptionOwner,
-        waiting: Kept | MessageBuffer | HistoryRoom,
+        waiting: Queue,
         payload_only: bool = False,
     ) -> None:
         self._leave_rest: Callable[[], None] = _nothing  # makes a running delivery leave its further messages unread
@@ -58,7 +59,7 @@ class Subscription(Lifetime):
         self._is_called = handler is not None and isinstance(waiting, Kept)  # by the driver
         self._delivered: Callable[[Delivery], None] | None = getattr(waiting, "delivered", None)  # of a group's member
         self._thread: threading.Thread | None = None
-        if isinstance(waiting, HistoryRoom):
+        if isinstance(waiting, PokedRoom):
             waiting.poke = self._look_again
         if handler is not None and not self._is_called:
             self._thread = threading.Thread(target=self._work, args=(handler,), name=f"glue {pattern}", daemon=True)

@@ -55,8 +55,8 @@ class Wills:
     """The wills that this endpoint published for others, and the wills received from peers."""
 
     __slots__ = (
-        "_index", "_kept", "_local", "_outbox", "_own_id", "_published", "_received", "_seen", "_statistics",
-        "_subscriptions",
+        "_index", "_kept", "_local", "_outbox", "_own_id", "_published", "_received", "_seen", "_seen_count",
+        "_statistics", "_subscriptions",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +77,8 @@ class Wills:
         self._received = received
         self._index = index
         self._statistics: Counter[str] = published.statistics
-        self._seen: OrderedDict[tuple[str, int, int], None] = OrderedDict()
+        self._seen: OrderedDict[str, set[tuple[int, int]]] = OrderedDict()  # by owner: incarnation and number
+        self._seen_count = 0
         self._kept: OrderedDict[tuple[str, str], ExecuteWill] = OrderedDict()  # by owner and topic
 
     def execute(self, will: ExecuteWill) -> None:
@@ -106,7 +107,8 @@ class Wills:
                     self._send((peer,), will, KEPT)
 
     def forget(self, owner_id: str) -> None:
-        """Keep no wills of an endpoint that is back."""
+        """Keep no wills of an endpoint that is back; when it is lost again, they come again."""
+        self._seen_count -= len(self._seen.pop(owner_id, ()))
         if self._kept:
             for key in [key for key in self._kept if key[0] == owner_id]:
                 del self._kept[key]
@@ -145,13 +147,14 @@ class Wills:
         return found
 
     def _is_new(self, owner: Identity, number: int) -> bool:
-        key = owner[1], owner[2], number
-        if key in self._seen:
+        seen = self._seen.setdefault(owner[1], set())
+        if (owner[2], number) in seen:
             self._statistics["wills seen before"] += 1
             return False
-        self._seen[key] = None
-        if len(self._seen) > SEEN:
-            self._seen.popitem(last=False)
+        seen.add((owner[2], number))
+        self._seen_count += 1
+        if self._seen_count > SEEN:
+            self._seen_count -= len(self._seen.popitem(last=False)[1])
         return True
 
     def _send(self, peers: tuple[str, ...], will: ExecuteWill, kind: int) -> None:

@@ -18,6 +18,7 @@ from unittest import mock
 import orjson
 
 from glue.capture.entries import named
+from glue.consumers.wire import ask_topic, encode, tell_topic
 from glue.contract import (
     NORMAL,
     PLAIN,
@@ -40,6 +41,7 @@ from glue.fastpath.stack import FastStack
 from glue.schema import hash_of, type_interest
 from glue.settings import Settings
 from glue.stack import Identity
+from glue.topics.bundle import MessageGroup
 from glue.topics.shared.wire import interest_of, member_id, topic_of
 from glue.topics.wrapped import limited
 from glue.transport import slow_receivers
@@ -342,6 +344,27 @@ def what_keepers_tell(lan: Lan) -> dict[str, bytes]:
     ):
         told = publication(topic, payload, json=True)
         golden[name] = of(lan.run(1, "attic", told), "attic", "transport", "data")[0]
+    return golden | what_consumers_say(lan)
+
+
+def what_consumers_say(lan: Lan) -> dict[str, bytes]:
+    """What hall, a member of a consumer, asks its home in the attic, and the messages that it is told."""
+    hall, life = endpoint_id("hall"), int(WALL_CLOCK * 1000) << 10 | 1
+    consumer = {"name": "billing", "pattern": "home/#", "member": f"{hall}-{life}-1"}
+    lan.run(1, "attic", Subscribe(3, ask_topic(endpoint_id("attic"))))
+    lan.run(1, "hall", Unsubscribe(4), Subscribe(5, tell_topic(hall, life)))
+    golden = {}
+    for name, head in (
+        ("consumer-join", {"ask": "join", **consumer, "begin": 1, "start": ["earliest", 0], "ordered": 0}),
+        ("consumer-done", {"ask": "done", **consumer, "epoch": 1, "shares": [[1, 1, 2]]}),
+    ):
+        asked = publication(ask_topic(endpoint_id("attic")), encode(head))
+        golden[name] = of(lan.run(1, "hall", asked), "hall", "transport", "data")[0]
+    shares = [[1, 0, endpoint_id("kitchen"), "kitchen", life]]
+    group = MessageGroup("home/a", 7, int(WALL_CLOCK * 1e6), [b"on", b"off"], None)
+    head = {"tell": "shares", **consumer, "epoch": 1, "shares": shares}
+    told = publication(tell_topic(hall, life), encode(head, [group]))
+    golden["consumer-shares"] = of(lan.run(1, "attic", told), "attic", "transport", "data")[0]
     return golden
 
 

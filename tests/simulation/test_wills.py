@@ -113,6 +113,21 @@ def test_a_retained_will_is_there_for_late_joiners_until_its_owner_is_back() -> 
     assert seen(later.received) == [("back", "boiler", True)]
 
 
+def test_a_will_comes_again_when_its_owner_returns_and_is_lost_again() -> None:
+    world = World()
+    boiler, a, b = endpoints(world, "boiler", "a", "b")
+    heard = [endpoint.subscribe("state") for endpoint in (a, b)]
+    boiler.will("state", "offline", retain=True)
+    world.run(1)
+    for times in (1, 2):
+        world.network.partition([boiler.host], [a.host, b.host])
+        world.run(LEASE)
+        for subscription in heard:
+            assert seen(subscription.received) == [("offline", "boiler", False)] * times
+        world.network.heal()
+        world.run(5)
+
+
 def test_a_holder_that_comes_later_holds_it_too() -> None:
     world = World()
     owner, a = endpoints(world, "owner", "a")

@@ -9,11 +9,13 @@ from typing import Any
 from aiohttp import web
 
 import glue
+from glue.aio import Endpoint
 from glue.gateway.http.door import Door
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.routes import Route, answer
 from glue.gateway.http.tokens import Rights
 from glue.metrics.exposition import CONTENT_TYPE, exposition
+from glue.transport.layer import Transport
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
@@ -55,17 +57,17 @@ async def endpoints(door: Door, rights: Rights, request: web.Request) -> web.Res
     return answer({"door": own, "endpoints": found})
 
 
-def link_of(endpoint: Any, peer: str) -> dict[str, Any]:
-    """Return round trip, loss and whether a peer is served by unicast, as far as data has shown it."""
+def link_of(endpoint: Endpoint, peer: str) -> dict[str, Any]:
+    """Return round trip and way to a peer that the door sends to; empty for one that it sends nothing."""
     transport = endpoint._core.stack.layers.get("transport")
     found: dict[str, Any] = {}
-    for channel in list(getattr(transport, "channels", {}).values()) if transport is not None else []:
-        member = getattr(channel, "members", {}).get(peer)
-        if member is None:
-            continue
-        round_trip = getattr(getattr(member, "round_trip", None), "smoothed", None)
-        if isinstance(round_trip, float):
-            found["round_trip_ms"] = round(round_trip * 1e3, 3)
+    if isinstance(transport, Transport):
+        for channel in list(transport.channels.values()):
+            member = channel.members.get(peer)
+            if member is not None:
+                found["served_by"] = "unicast" if member.detached else "multicast"
+                if member.round_trip.measured:
+                    found["round_trip_ms"] = round(member.round_trip.smoothed * 1e3, 3)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -119,6 +120,8 @@ class Connecting(Subscribing):
         assert packet is not None
         if isinstance(value, dict) and packet.client_id not in self.sessions:
             self.give(now, value)
+            if packet.client_id in self.sessions:
+                self.sessions[packet.client_id].arrivals = Counter()
         if client.link in self.clients and not client.is_closing:
             if isinstance(value, str):
                 self._reject(now, client, Refusal(codes.USE_ANOTHER_SERVER, f"the session is at another door: {value}"))
@@ -258,12 +261,12 @@ class Connecting(Subscribing):
         else:
             self.at(due, partial(self._check_alive, client))
 
-    def end(self, now: float, client: Client, code: int, reason: str) -> None:
-        """Close a connection, and tell a client of MQTT 5 why. The will is published."""
+    def end(self, now: float, client: Client, code: int, reason: str, other: str = "") -> None:
+        """Close a connection, and tell a client of MQTT 5 why, and which `other` server. The will is published."""
         if client.is_closing:
             return
         self.warn(f"{client.name}: connection is closed: {reason}")
-        properties = {"reason_string": reason}
+        properties = {"reason_string": reason, **({"server_reference": other} if other else {})}
         if client.version == V5:
             if client.session is None:
                 client.out.append(encoder.connack(V5, code, False, properties))
@@ -381,10 +384,11 @@ class Connecting(Subscribing):
         if session.queued:
             self._count_drop(f"the session of {session.client_id} ended", session.queued)
 
-    def shut_down(self, now: float) -> None:
-        """Close all connections: clients of MQTT 5 are told that the server shuts down; wills are published."""
+    def shut_down(self, now: float, other: str = "") -> None:
+        """Close all connections. Clients of MQTT 5 are told the address of the `other` door if there is one."""
         for client in list(self.clients.values()):
-            self.end(now, client, codes.SERVER_SHUTTING_DOWN, "the gateway shuts down")
+            code = codes.USE_ANOTHER_SERVER if other else codes.SERVER_SHUTTING_DOWN
+            self.end(now, client, code, "the gateway shuts down", other)
 
 
 _NAMES = {V31: "3.1", codes.V311: "3.1.1", V5: "5"}

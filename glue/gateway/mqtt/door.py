@@ -10,7 +10,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
 from glue.gateway.mqtt.broker import Broker
@@ -76,11 +76,11 @@ class Door:
         self._servers.append(server)
         return cast(int, server.sockets[0].getsockname()[1])
 
-    async def close(self) -> None:
-        """Tell all clients, and end. Wills are published."""
+    async def close(self, other: str = "", hand_over: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Tell all clients, and end. Wills are published; `hand_over` may hand sessions over to the `other` door."""
         for server in self._servers:
             server.close()
-        self.broker.shut_down(time.monotonic())
+        self.broker.shut_down(time.monotonic(), other)
         self.flush()
         if self._timer is not None:
             self._timer.cancel()
@@ -92,6 +92,8 @@ class Door:
             self.lost(client)
         for task in list(self._tasks):
             task.cancel()
+        if hand_over is not None:
+            await hand_over()
         if self.committing is not None:
             await self.committing.close()
 

@@ -35,6 +35,7 @@ from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
 from glue.gateway.mqtt.translation import for_clients, for_network
 from glue.gateway.rights import Rights
+from glue.network import choose_interface, parse_group
 
 MQTT_PORT, TLS_PORT = 1883, 8883
 
@@ -43,6 +44,9 @@ NETWORK_QUEUE = 8 << 20
 
 REPLAY_TIME = 1.0
 """Seconds that retained messages of other endpoints have to arrive for a new subscription."""
+
+REST_DELAY = 0.5
+"""Seconds until publishers know that a session is at this door now."""
 
 RECHECK_INTERVAL = 2.0
 """Seconds between two looks at whether passwords or rules have changed."""
@@ -120,12 +124,24 @@ class Gateway:
         except BaseException:
             await door.close()
             raise
+        self._neighbours.flush, self._neighbours.address = door.flush, self._address()
         self._neighbours.begin()
         self._sender = asyncio.create_task(self._send(), name="glue mqtt")
         self._system.begin(time.monotonic())
         self._check_access(time.monotonic())
         door.flush()
         return self
+
+    def _address(self) -> str:
+        """Where clients reach this door, for other doors to tell: the address that it listens on, and the port."""
+        if self._host:
+            return f"{self._host}:{self.port}"
+        settings = self.endpoint.settings
+        family = parse_group(settings.multicast_address).family
+        with suppress(GlueError):
+            for address in choose_interface(settings.interface, family).interface.addresses(family):
+                return f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}"
+        return ""
 
     def _recovered(self, data_dir: str | PathLike[str]) -> Store:
         """Open the store, and take from it what was there before."""
@@ -147,7 +163,8 @@ class Gateway:
         if self._door is None or self._is_closed:
             return
         self._is_closed = True
-        await self._door.close()
+        other = await self._neighbours.drain()
+        await self._door.close(other, self._neighbours.hand_over)
         self._after()
         while self._outgoing and not self.endpoint.closed:
             await asyncio.sleep(0.01)
@@ -201,10 +218,15 @@ class Gateway:
     async def _find_session(self, client: Client) -> None:
         """Ask the other doors for the session of a client that connects here."""
         assert client.connect is not None
-        value = await self._neighbours.seek(client.connect.client_id)
+        assert self._door is not None
+        client_id = client.connect.client_id
+        value = await self._neighbours.seek(client_id)
         self.broker.settle(time.monotonic(), client, value)
         self.broker.changed[client] = None
-        if self._door is not None:
+        self._door.flush()
+        if isinstance(value, dict):
+            await asyncio.sleep(REST_DELAY)
+            self.broker.give_rest(time.monotonic(), client_id, await self._neighbours.rest(client_id))
             self._door.flush()
 
     async def _send(self) -> None:

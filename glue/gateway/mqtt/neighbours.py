@@ -7,7 +7,9 @@ client again.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -32,6 +34,12 @@ NUMBER_LIMIT = 2**53 - 1
 SEEK_TIMEOUT = 2.0
 """Seconds that a client waits for its session at most; a door that is dead is unknown after less."""
 
+TOGETHER = 64
+"""Sessions that are handed over at a time."""
+
+RETAINED_TOGETHER = 256
+"""Retained messages in a request; what is larger than a message of glue stays behind."""
+
 SHOWN = 10_000
 """Clients or sessions in an answer; at some 300 bytes each it has 3 MB."""
 
@@ -42,6 +50,11 @@ class Neighbours(Plugin):
     def __init__(self, endpoint: Endpoint, broker: Broker) -> None:
         self._endpoint = endpoint
         self._broker = broker
+        self.address = ""
+        """Where clients reach this door: host and port."""
+        self.flush: Callable[[], None] = lambda: None
+        """Writes what the broker has for its clients."""
+        self._successor = ""
         self._new: dict[str, int] = {}  # what is to be announced: client ids and their epochs
         self._subscription: Subscription | None = None
 
@@ -55,6 +68,50 @@ class Neighbours(Plugin):
     def _others(self) -> list[str]:
         """The other doors."""
         return [one for one in self._endpoint._core.requests.responders(DOORS) if one != self._endpoint.id]
+
+    async def rest(self, client_id: str) -> Any:
+        """Ask for what came at the former door of a session since it was taken, a value for `give_rest`."""
+        with suppress(GlueError):
+            async for reply in self._endpoint.request_all(DOORS, ["rest", client_id], SEEK_TIMEOUT):
+                if reply.payload is not None:
+                    return reply.payload
+        return None
+
+    async def drain(self) -> str:
+        """Choose the door that takes over, and return its address, "" if there is no other door."""
+        for door in self._others():
+            address = await self._ask(door, "address", None)
+            if isinstance(address, str):
+                self._successor = door
+                return address
+        return ""
+
+    async def hand_over(self) -> None:
+        """Hand retained messages and sessions over to the door that `drain` chose; what it does not take stays."""
+        if not self._successor:
+            return
+        limit = asyncio.Semaphore(TOGETHER)
+
+        async def give(client_id: str) -> None:
+            async with limit:
+                value = self._broker.taken(time.monotonic(), client_id, self._successor)
+                if isinstance(value, dict) and await self._ask(self._successor, "give", value) is not True:
+                    self._broker.give(time.monotonic(), value)
+
+        retained = self._broker.retained_values(time.monotonic())
+        for start in range(0, len(retained), RETAINED_TOGETHER):
+            await self._ask(self._successor, "retain", retained[start : start + RETAINED_TOGETHER])
+        async with asyncio.TaskGroup() as group:
+            for client_id in list(self._broker.sessions):
+                group.create_task(give(client_id))
+
+    async def _ask(self, door: str, what: str, value: Any) -> Any:
+        """Ask one other door; None if it does not answer."""
+        with suppress(GlueError):
+            async for reply in self._endpoint.request_all(DOORS, [what, door, value], SEEK_TIMEOUT):
+                if reply.payload is not None:
+                    return reply.payload
+        return None
 
     async def seek(self, client_id: str) -> Any:
         """Ask the other doors for a session: a value for `settle`, a text if it cannot move, None if there is none."""
@@ -112,7 +169,27 @@ class Neighbours(Plugin):
         match request.payload:
             case ["take", str(client_id)]:
                 is_own = request.caller_id == self._endpoint.id
-                return None if is_own else self._broker.taken(now, client_id, request.caller)
+                value = None if is_own else self._broker.taken(now, client_id, request.caller)
+                self.flush()
+                return value
+            case ["rest", str(client_id)]:
+                rest = self._broker.rest(now, client_id)
+                self.flush()
+                return rest
+            case ["address", self._endpoint.id, _]:
+                return self.address
+            case ["give", self._endpoint.id, {"client": str(client_id)} as value]:
+                if client_id in self._broker.sessions:
+                    return False
+                self._broker.give(now, value)
+                self.flush()
+                return client_id in self._broker.sessions
+            case ["retain", self._endpoint.id, list(values)]:
+                self._broker.give_retained(now, values)
+                self.flush()
+                return True
+            case ["address" | "give" | "retain", str(), _]:
+                return None
         sessions = list(self._broker.sessions.values())[:SHOWN]
         if request.payload == "clients":
             return [_client(now, one.client) for one in sessions if one.client is not None]

@@ -56,7 +56,7 @@ class Persisting(BrokerState):
         for client in list(self.clients.values()):
             self.end(now, client, codes.SERVER_UNAVAILABLE, "the storage of the gateway failed")
 
-    def end(self, now: float, client: Client, code: int, reason: str) -> None:
+    def end(self, now: float, client: Client, code: int, reason: str, other: str = "") -> None:
         """Close a connection."""
         raise NotImplementedError
 

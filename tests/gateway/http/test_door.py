@@ -5,53 +5,33 @@ from __future__ import annotations
 import base64
 import json
 import queue
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import glue.aio
 from glue.gateway.http import lanes
 from glue.gateway.http.client import Client, DoorError
 from glue.gateway.http.gateway import Gateway
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.tokens import Access, add_token
 from glue.gateway.http.webhook import Webhook, serve
-from glue.gateway.thread import in_thread
+from tests.gateway.http.doors import Doors
 from tests.gateway.http.hook import Hook
 from tests.support.lan import PATIENCE, Lan
-
-Doors = Callable[..., AbstractContextManager[Gateway]]
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts that fail are made again soon."""
     monkeypatch.setattr(lanes, "RETRIES", (0.02, 0.05))
-
-
-@pytest.fixture
-def door(lan: Lan) -> Doors:
-    """Opens a door on the private network, on a free port of loopback."""
-
-    def opened(name: str = "door", models: tuple[str, ...] = (), **options: Any) -> AbstractContextManager[Gateway]:
-        @asynccontextmanager
-        async def entered() -> AsyncIterator[Gateway]:
-            async with glue.aio.Endpoint(name, **lan.settings) as endpoint:
-                chosen = {"port": 0, "host": "127.0.0.1", "deliver_to": ["127.0.0.0/8"], **options}
-                opened = {model: endpoint.model(model, voters=1, election_timeout=0.1) for model in models}
-                for model in opened.values():
-                    await model.wait_until_ready(PATIENCE)
-                async with Gateway(endpoint, models=opened, **chosen) as gateway:
-                    yield gateway
-
-        return in_thread(entered)
-
-    return opened
 
 
 def client(gateway: Gateway, token: str | None = None) -> Client:
@@ -298,3 +278,51 @@ def test_each_route_is_described(door: Doors) -> None:
         assert user.call("GET", "/asyncapi.json")["asyncapi"] == "3.0.0"
         assert b"glue_http_events_total" in user.call("GET", "/metrics")
         assert b"<title>" in user.call("GET", "/")
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, and certificates that it has signed for "localhost" and for the client "panel"."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    folder = tmp_path_factory.mktemp("tls")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    openssl("req", "-x509", *key, "-subj", "/CN=test authority", "-days", "2", "-keyout", "ca.key", "-out", "ca.pem")
+    for name in ("localhost", "panel"):
+        (folder / "names").write_text(f"subjectAltName=DNS:{name}")
+        openssl("req", *key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"]
+        openssl("x509", "-req", "-in", f"{name}.csr", *signed, "-out", f"{name}.pem")
+    return folder
+
+
+def test_tls_with_client_certificates(door: Doors, authority: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    add_token(tokens, "panel", ["home/#"], [], for_certificate=True)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority / "ca.pem"))
+    server.load_cert_chain(authority / "localhost.pem", authority / "localhost.key")
+    server.verify_mode = ssl.CERT_REQUIRED
+    stranger = ssl.create_default_context(cafile=str(authority / "ca.pem"))
+    panel = ssl.create_default_context(cafile=str(authority / "ca.pem"))
+    panel.load_cert_chain(authority / "panel.pem", authority / "panel.key")
+    with door(tls=server, access=Access(tokens)) as gateway:
+        url = f"https://localhost:{gateway.port}"
+        with Client(url, tls=panel, timeout=PATIENCE) as user:
+            assert user.publish("home/x", 1)["topic"] == "home/x"
+            assert refused(lambda: user.publish("other", 1)).status == 403
+        with Client(url, tls=stranger, timeout=PATIENCE) as user, pytest.raises(OSError, match=r"."):
+            user.publish("home/x", 1)
+
+
+def test_curl_publishes_and_reads(door: Doors) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("needs curl")
+    with door() as gateway:
+        url = f"http://localhost:{gateway.port}/v1/topics/home/lamp"
+        for words, expected in [(["-d", "on", f"{url}?retain=1"], '"acks":"sent"'), ([f"{url}?raw=1"], '"on"')]:
+            done = subprocess.run(["curl", "-sS", *words], capture_output=True, text=True, timeout=PATIENCE, check=True)
+            assert expected in done.stdout

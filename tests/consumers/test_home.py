@@ -1,0 +1,290 @@
+"""The home of consumers: what it tells, whom it believes, and what it counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from glue.consumers.home import ConsumerAlert, Home
+from glue.consumers.membership import Membership
+from glue.consumers.positions import Positions
+from glue.consumers.wire import ask_topic, encode, parse, tell_topic
+from glue.history.overlap import covers
+from glue.history.wire import MalformedError
+from glue.simulation.disk import SimulatedDisk
+from glue.storage import MemoryLog, Record
+
+PEER = "a" * 16
+MEMBER = f"{PEER}-1-1"
+
+
+class Trial:
+    """A home, and what it told."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog("log")
+        self.disk = SimulatedDisk(Random(1))
+        self.alerts: list[ConsumerAlert] = []
+        self.now = 0.0
+        self.open()
+
+    def open(self) -> None:
+        """Begin a life of the keeper."""
+        self.statistics: Counter[str] = Counter()
+        self.home = Home(
+            "k" * 16, self.log, Positions(self.disk, "log"), self.statistics, lambda pattern: covers("a/#", pattern),
+            lambda pattern: ["o" * 16], self.alerts.append,
+        )  # fmt: skip
+
+    def append(self, *payloads: bytes, topic: str = "a/b") -> None:
+        """Store messages."""
+        self.log.append([Record("p" * 16, "publisher", 1, topic, self.log.end + 1, [*payloads])])
+
+    def ask(self, peer: str = PEER, life: int = 1, **head: Any) -> list[dict[str, Any]]:
+        """Ask it something; returns what it tells."""
+        full = {"name": "billing", "pattern": "a/#", **head}
+        return self.heads(self.home.take(self.now, 1e9, peer, life, encode(full)))
+
+    def heads(self, messages: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+        """What was told, without the messages of shares."""
+        return [parse(payload)[0] for _, payload in messages]
+
+    def join(self, peer: str = PEER, number: int = 1) -> list[dict[str, Any]]:
+        """Take a member in."""
+        member = f"{peer}-1-{number}"
+        return self.ask(peer, ask="join", member=member, begin=1, start=["earliest", 0], ordered=0)
+
+
+def test_a_member_gets_shares_and_moves_the_position() -> None:
+    trial = Trial()
+    trial.append(b"1", b"2")
+    joined, shares = trial.join()
+    assert (joined["tell"], joined["epoch"], shares["shares"][0][:2]) == ("joined", 1, [1, 0])
+    trial.ask(ask="done", member=MEMBER, epoch=1, shares=[[1, 1, 2]])
+    (consumer,) = trial.home.consumers.values()
+    assert consumer.position.next == 2
+    assert not consumer.is_behind
+
+
+@pytest.mark.parametrize(
+    ("who", "epoch", "share"),
+    [(("b" * 16, 1), 1, [1, 1, 1]), ((PEER, 2), 1, [1, 1, 1]), ((PEER, 1), 0, [1, 1, 1]), ((PEER, 1), 1, [2, 1, 1]),
+     ((PEER, 1), 1, [1, 2, 2]), ((PEER, 1), 1, [1, 1, 3])],
+)  # fmt: skip
+def test_only_the_member_that_has_a_share_commits_it(who: tuple[str, int], epoch: int, share: list[int]) -> None:
+    trial = Trial()
+    trial.append(b"1", b"2")
+    trial.join()
+    trial.ask(*who, ask="done", member=MEMBER, epoch=epoch, shares=[share])
+    (consumer,) = trial.home.consumers.values()
+    assert consumer.position.next == 0
+    assert sum(trial.statistics.values()) == 1
+
+
+def test_a_silent_member_is_fenced_and_only_its_part_moves() -> None:
+    trial = Trial()
+    trial.join()
+    other = "b" * 16
+    trial.join(other)
+    for number in range(8):
+        trial.append(b"%d" % number)
+        trial.home.advance(trial.now)
+    (consumer,) = trial.home.consumers.values()
+    had = {share.content.offset for share in consumer.members[f"{other}-1-1"].shares.values()}
+    told: list[dict[str, Any]] = []
+    while MEMBER in consumer.members:
+        trial.now += 0.25
+        trial.ask(other, ask="here", member=f"{other}-1-1", epoch=1, got=8)
+        told += trial.heads(trial.home.advance(trial.now))
+    assert trial.now <= 2.0
+    assert [head["tell"] for head in told if head.get("member") == MEMBER] == ["fenced"]
+    assert had <= {share.content.offset for share in consumer.members[f"{other}-1-1"].shares.values()}
+    (fenced,) = trial.ask(ask="done", member=MEMBER, epoch=1, shares=[[1, 1, 1]])
+    assert fenced["tell"] == "fenced"
+
+
+def test_another_life_of_the_keeper_has_another_epoch_and_believes_no_earlier_member() -> None:
+    trial = Trial()
+    trial.append(b"1", b"2")
+    trial.join()
+    trial.open()
+    (fenced,) = trial.ask(ask="done", member=MEMBER, epoch=1, shares=[[1, 1, 1]])
+    assert fenced["tell"] == "fenced"
+    joined, shares = trial.join()
+    assert joined["epoch"] == 2
+    assert shares["shares"][0][1] == 1, "they may have been handled before"
+
+
+def test_a_consumer_that_does_not_move_raises_one_alert() -> None:
+    trial = Trial()
+    trial.append(b"1")
+    trial.join()
+    for _ in range(400):
+        trial.now += 0.25
+        trial.home.advance(trial.now)
+    assert [(alert.kind, alert.name) for alert in trial.alerts] == [("stuck", "billing")]
+    (state,) = trial.ask(ask="list", id=7)[0]["consumers"]
+    assert state["stuck"]
+    assert state["oldest"][0] == "a/b"
+    assert state["lag"] == 1
+
+
+def test_two_homes_that_meet_become_one() -> None:
+    trial = Trial()
+    trial.join()
+    (fenced,) = trial.ask("z" * 16, ask="known", created=1)
+    assert fenced["tell"] == "fenced"
+    assert not trial.home.consumers
+    assert [alert.kind for alert in trial.alerts] == ["conflict"]
+    (where,) = trial.ask(ask="where")
+    assert where["home"] == "z" * 16
+    trial.open()
+    (where,) = trial.ask(ask="where")
+    assert where["home"] == "z" * 16
+
+
+def test_moving_fences_the_members_and_forgetting_ends() -> None:
+    trial = Trial()
+    trial.append(b"1", b"2")
+    trial.join()
+    trial.ask(ask="done", member=MEMBER, epoch=1, shares=[[1, 1, 2]])
+    fenced, sought = trial.ask(ask="seek", id=3, start=["earliest", 0])
+    assert (fenced["tell"], sought["done"]) == ("fenced", True)
+    joined, shares = trial.join(number=2)
+    assert joined["epoch"] == 2
+    assert shares["shares"][0][:2] == [1, 0]
+    assert trial.ask(ask="forget", id=4)[-1]["done"]
+    assert not trial.ask(ask="forget", id=5)[-1]["done"]
+
+
+def test_what_retention_removed_is_passed_and_counted() -> None:
+    trial = Trial()
+    trial.join()
+    trial.ask(ask="leave", member=MEMBER, epoch=1)
+    trial.log._limit = 3
+    for number in range(10):
+        trial.append(b"%d" % number)
+    _, shares = trial.join(number=2)
+    assert len(shares["shares"]) == 3
+    assert trial.statistics["offsets that retention removed before a consumer read them"] == 7
+
+
+@pytest.mark.parametrize("pattern", ["b/#", "#", "+/c"])
+def test_a_keeper_of_other_topics_is_no_home(pattern: str) -> None:
+    trial = Trial()
+    (where,) = trial.ask(ask="join", pattern=pattern, member=MEMBER, begin=1)
+    assert (where["tell"], where["covers"], where["home"]) == ("where", 0, "")
+
+
+@pytest.mark.parametrize(
+    ("kept", "wanted", "expected"),
+    [("a/#", "a/b", True), ("a/#", "a", True), ("a/+", "a/b", True), ("a/+", "a/#", False), ("#", "a/#", True),
+     ("#", "$sys/a", False), ("a/b", "a/+", False), ("+/b", "a/b", True), ("a/b", "a/b/c", False), ("+", "#", False)],
+)  # fmt: skip
+def test_a_pattern_covers_another(kept: str, wanted: str, expected: bool) -> None:
+    assert covers(kept, wanted) is expected
+
+
+MALFORMED = [
+    b"", b"{}", b"[]\n", b"{\n", b'{"ask":"where"}\n', b'{"ask":"x","name":"n","pattern":"a/#"}\n',
+    b'{"ask":"where","name":"a/b","pattern":"a/#"}\n', b'{"ask":"where","name":"n","pattern":"#/a"}\n',
+    b'{"ask":"done","name":"n","pattern":"a/#","member":"other-1-1"}\n', b'{"ask":"list"}\n', 7,
+    encode({"ask": "join", "name": "n", "pattern": "a/#", "member": MEMBER, "begin": 1, "start": ["from", 1]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("payload", MALFORMED)
+def test_malformed_questions_are_counted(payload: object) -> None:
+    trial = Trial()
+    assert trial.home.take(0.0, 1e9, PEER, 1, payload) == []
+    assert trial.statistics["malformed messages to the home of a consumer"] == 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_question_breaks_a_home(seed: int) -> None:
+    luck = Random(seed)
+    trial = Trial()
+    trial.append(b"1", b"2")
+    trial.join()
+    values: list[Any] = [None, 0, -1, 1 << 62, "", "x", [], [[1, 1, 1]], [[1]], [["a", 1, 1]], {}, True, MEMBER]
+    for _ in range(20):
+        head = {key: luck.choice(values) for key in ("member", "epoch", "shares", "got", "id", "start", "created")}
+        trial.ask(
+            ask=luck.choice(["where", "join", "here", "done", "failed", "seek", "known", "list", "leave"]), **head
+        )
+
+
+def member(**more: Any) -> Membership:
+    return Membership("billing", "a/#", (PEER, 1), iter(range(1, 99)).__next__, ["earliest", 0], False, lambda: None)
+
+
+def test_a_member_begins_a_consumer_only_once_all_keepers_deny_it() -> None:
+    one = member()
+    asked = one.advance(0.0, ["k1", "k2"])
+    assert [topic for topic, _ in asked] == [ask_topic("k1"), ask_topic("k2")]
+    one.told(0.0, "k1", {"tell": "where", "home": "", "epoch": 0, "covers": 1}, [])
+    assert [topic for topic, _ in one.advance(0.0, ["k1", "k2"])] == [ask_topic("k2")]
+    one.told(0.1, "k2", {"tell": "where", "home": "", "epoch": 0, "covers": 1}, [])
+    ((_, joining),) = one.advance(0.1, ["k1", "k2"])
+    assert parse(joining)[0]["begin"] == 1
+
+
+def test_a_member_waits_for_a_home_that_is_away() -> None:
+    one = member()
+    for now in range(20):
+        for _, payload in one.advance(float(now), ["k2"]):
+            assert parse(payload)[0]["ask"] == "where"
+        one.told(float(now), "k2", {"tell": "where", "home": "k1", "epoch": 1, "covers": 1}, [])
+    assert not one.home
+
+
+def test_a_member_tells_what_is_done_in_the_order_of_the_share() -> None:
+    one, trial = member(), Trial()
+    trial.append(b"1", b"2", b"3")
+    one.advance(0.0, ["k"])
+    one.told(0.0, "k", {"tell": "where", "home": "k", "epoch": 1, "covers": 1}, [])
+    one.advance(0.0, ["k"])
+    assert one.home == "k"
+    joined = {"tell": "joined", "member": one.member, "epoch": 1}
+    one.told(0.0, "k", joined, [])
+    trial.home.take(0.0, 1e9, PEER, 1, encode({
+        "ask": "join", "name": "billing", "pattern": "a/#", "member": one.member, "begin": 1,
+    }))  # fmt: skip
+    out = trial.home.advance(0.0)
+    assert not out
+    consumer = trial.home.consumers["billing/a/#"]
+    (share,) = consumer.members[one.member].shares.values()
+    head = {"tell": "shares", "member": one.member, "epoch": 1, "shares": [[1, 0, PEER, "p", 1]]}
+    from glue.history.kept import group_of
+
+    (taken,) = one.told(0.0, "k", head, [group_of(share.content.record)])
+    one.finished(taken.member, 1, 2, True)
+    assert one.flush() == []
+    one.finished(taken.member, 1, 1, True)
+    one.finished(taken.member, 1, 1, True)
+    one.finished(taken.member, 1, 3, False)
+    told = [parse(payload)[0] for _, payload in one.flush()]
+    assert [(head["ask"], head["shares"]) for head in told] == [("done", [[1, 1, 2]]), ("failed", [[1, 3, 3]])]
+    assert one.told(0.0, "k", head, [group_of(share.content.record)]) == []  # a number that does not follow
+    assert not one.is_joined
+
+
+@pytest.mark.parametrize("shares", [None, 7, [[1]], [[1, 0, 3, "p", 1]], [["1", 0, PEER, "p", 1]]])
+def test_malformed_shares_are_refused(shares: object) -> None:
+    one = member()
+    one.told(0.0, "k", {"tell": "where", "home": "k", "epoch": 1, "covers": 1}, [])
+    one.advance(0.0, ["k"])
+    one.told(0.0, "k", {"tell": "joined", "member": one.member, "epoch": 1}, [])
+    from glue.topics.bundle import MessageGroup
+
+    group = MessageGroup("a/b", 1, 0, [b"x"], 1)
+    with pytest.raises(MalformedError):
+        one.told(0.0, "k", {"tell": "shares", "member": one.member, "epoch": 1, "shares": shares}, [group])
+
+
+def test_the_topics_name_one_receiver_each() -> None:
+    assert ask_topic("k") == "$glue/consumer/ask/k"
+    assert tell_topic("m", 3) == "$glue/consumer/tell/m/3"
