@@ -47,6 +47,16 @@ def test_request_and_reply() -> None:
     ]
 
 
+def test_arrays_properties_and_a_subscription_that_asks_for_less() -> None:
+    assert printed("camera_frames.py") == [
+        "archived: 40 (48, 64) uint8 numpy",
+        "exposure of the last frame: 9",
+        "report: {'frames': 40} msgpack",
+        "few frames displayed: True with the latest at the end",
+        "nothing of its own at the camera",
+    ]
+
+
 def test_durable_orders() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "durable_orders.py")],
@@ -108,6 +118,16 @@ def test_quality_of_service() -> None:
         "battery 0.9",
         "setpoint 60 from main",
         "setpoint 56 from spare",
+    ]
+
+
+def test_healing() -> None:
+    assert printed("healing.py") == [
+        "plant/mode night day",
+        "left fetched 100 messages",
+        "right fetched 101 messages",
+        "left has plant/boiler, plant/mode, plant/tank",
+        "right has plant/boiler, plant/mode, plant/tank",
     ]
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from glue.aio import Endpoint
 from glue.errors import ConfigurationError, GlueError
@@ -20,10 +20,12 @@ from glue.gateway.http.items import Attempt, Burial, Event
 from glue.gateway.http.journal import Journal
 from glue.gateway.http.lanes import Position
 from glue.gateway.http.limits import Limits
-from glue.gateway.http.sender import Sender
 from glue.gateway.http.store import Store
 from glue.gateway.http.subscriptions import Subscription, subscription_of
 from glue.storage import Record
+
+if TYPE_CHECKING:  # needs aiohttp, whose absence the gateway tells
+    from glue.gateway.http.sender import Sender
 
 SAVE_INTERVAL: Final = 0.2
 """Seconds between two writes of positions: what may come twice after a crash."""

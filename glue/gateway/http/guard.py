@@ -8,6 +8,7 @@ change it); redirects are not followed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
@@ -74,6 +75,7 @@ def check_url(url: object) -> str:
     return url
 
 
+@lru_cache(16_384)
 def destination(url: str) -> tuple[str, str, int]:
     """Return scheme, host and port of a checked address."""
     parts = urlsplit(url)

@@ -32,6 +32,9 @@ FIRST_REQUEST: Final = 10.0
 """Seconds from a connection to its first request."""
 
 logger = logging.getLogger("glue.http")
+malformed = logging.getLogger("glue.http.malformed")
+malformed.setLevel(logging.CRITICAL)
+"""Where aiohttp tells of requests that are no HTTP, each with a traceback: nothing that a log should be filled with."""
 
 
 class Full(asyncio.Protocol):
@@ -86,7 +89,7 @@ class Server:
         handler: RequestHandler = RequestHandler(
             manager, loop=asyncio.get_running_loop(), keepalive_timeout=limits.keep_alive, access_log=None,  # type: ignore[arg-type]
             max_line_size=limits.header, max_field_size=limits.header, max_headers=100, lingering_time=5.0,
-            auto_decompress=False, logger=logger,
+            auto_decompress=False, logger=malformed,
         )  # fmt: skip
         self._young[handler] = asyncio.get_running_loop().time()
         return handler

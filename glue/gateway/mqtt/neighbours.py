@@ -37,6 +37,9 @@ SEEK_TIMEOUT = 2.0
 TOGETHER = 64
 """Sessions that are handed over at a time."""
 
+RETAINED_TOGETHER = 256
+"""Retained messages in a request; what is larger than a message of glue stays behind."""
+
 SHOWN = 10_000
 """Clients or sessions in an answer; at some 300 bytes each it has 3 MB."""
 
@@ -66,6 +69,14 @@ class Neighbours(Plugin):
         """The other doors."""
         return [one for one in self._endpoint._core.requests.responders(DOORS) if one != self._endpoint.id]
 
+    async def rest(self, client_id: str) -> Any:
+        """Ask for what came at the former door of a session since it was taken, a value for `give_rest`."""
+        with suppress(GlueError):
+            async for reply in self._endpoint.request_all(DOORS, ["rest", client_id], SEEK_TIMEOUT):
+                if reply.payload is not None:
+                    return reply.payload
+        return None
+
     async def drain(self) -> str:
         """Choose the door that takes over, and return its address, "" if there is no other door."""
         for door in self._others():
@@ -76,7 +87,7 @@ class Neighbours(Plugin):
         return ""
 
     async def hand_over(self) -> None:
-        """Hand all sessions over to the door that `drain` chose; those that it does not take stay."""
+        """Hand retained messages and sessions over to the door that `drain` chose; what it does not take stays."""
         if not self._successor:
             return
         limit = asyncio.Semaphore(TOGETHER)
@@ -87,6 +98,9 @@ class Neighbours(Plugin):
                 if isinstance(value, dict) and await self._ask(self._successor, "give", value) is not True:
                     self._broker.give(time.monotonic(), value)
 
+        retained = self._broker.retained_values(time.monotonic())
+        for start in range(0, len(retained), RETAINED_TOGETHER):
+            await self._ask(self._successor, "retain", retained[start : start + RETAINED_TOGETHER])
         async with asyncio.TaskGroup() as group:
             for client_id in list(self._broker.sessions):
                 group.create_task(give(client_id))
@@ -158,6 +172,10 @@ class Neighbours(Plugin):
                 value = None if is_own else self._broker.taken(now, client_id, request.caller)
                 self.flush()
                 return value
+            case ["rest", str(client_id)]:
+                rest = self._broker.rest(now, client_id)
+                self.flush()
+                return rest
             case ["address", self._endpoint.id, _]:
                 return self.address
             case ["give", self._endpoint.id, {"client": str(client_id)} as value]:
@@ -166,7 +184,11 @@ class Neighbours(Plugin):
                 self._broker.give(now, value)
                 self.flush()
                 return client_id in self._broker.sessions
-            case ["address" | "give", str(), _]:
+            case ["retain", self._endpoint.id, list(values)]:
+                self._broker.give_retained(now, values)
+                self.flush()
+                return True
+            case ["address" | "give" | "retain", str(), _]:
                 return None
         sessions = list(self._broker.sessions.values())[:SHOWN]
         if request.payload == "clients":

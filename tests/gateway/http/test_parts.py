@@ -6,6 +6,8 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -220,3 +222,15 @@ def test_a_repeated_request_gets_the_first_answer_also_after_a_restart(tmp_path:
         keys.close()
 
     asyncio.run(program())
+
+
+def test_a_missing_extra_is_named() -> None:
+    program = (
+        "import sys; sys.modules['aiohttp'] = None\n"
+        "from glue.cmd import http\n"
+        "sys.exit(http.main(['--interface', 'lo', '--port', '0']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "pip install 'glue-lan[http]'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -72,6 +72,26 @@ def test_a_session_moves_with_all_that_it_has(doors: tuple[Bench, Bench]) -> Non
     assert moved.payloads() == [b"new"]
 
 
+def test_what_comes_while_a_session_moves_arrives_once(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    moved, _ = move(old, new)
+    publisher, other = old.connect("p"), new.connect("q")
+    publisher.send(*(mqtt.publish("t", one, 1, 1) for one in (b"gap", b"same", b"both")))
+    other.send(*(mqtt.publish("t", one, 1, 1) for one in (b"both", b"new")))  # as they come from the network
+    settle(new)
+    new.broker.give_rest(new.now, "s", old.broker.rest(old.now, "s"))
+    settle(new)
+    assert sorted(moved.payloads()) == [b"both", b"gap", b"new", b"same"]
+    assert old.broker.subscriptions.count == 0
+    assert old.broker.rest(old.now, "s") is None
+    new.broker.give_rest(new.now, "s", [[3]])
+    move(new, old)
+    old.pass_time(5)
+    new.pass_time(5)
+    assert new.broker.subscriptions.count == 0, "a ghost ends by itself"
+
+
 def test_a_client_that_is_still_connected_is_told_that_its_session_is_taken_over(doors: tuple[Bench, Bench]) -> None:
     old, new = doors
     former = old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR)
@@ -105,6 +125,21 @@ def test_a_session_moves_there_and_back_without_messages_twice(doors: tuple[Benc
         session = again.broker.sessions["s"]
         assert len(session.shelved) == 1
         assert again.broker.highest_epoch == session.epoch > 1
+
+
+def test_retained_messages_are_taken_unless_there_are_newer_ones(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.broker.wall_clock = lambda: 10.0
+    old.connect("p").send(*(mqtt.publish(topic, b"old", retain=True) for topic in ("a", "b")))
+    for bench, at in ((new, 20.0), (new, 5.0)):
+        bench.broker.wall_clock = lambda at=at: at  # type: ignore[misc]
+        bench.connect("p").send(mqtt.publish("a" if at > 10 else "b", b"new", retain=True))
+    new.broker.give_retained(new.now, [*old.broker.retained_values(old.now), ["a/#", "", 0, {}, None, 9], 3])
+    settle(new)
+    subscriber = new.connect("s")
+    subscriber.send(mqtt.subscribe(1, ("#", 0)))
+    assert sorted(mqtt.publication(one).payload for one in subscriber.read()[1:]) == [b"new", b"old"]
+    assert new.broker.statistics["malformed retained messages of other doors"] == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""Outages in virtual time: what waits costs a position, and a subscriber that was away gets everything in order."""
+
+from __future__ import annotations
+
+from random import Random
+
+from glue.gateway.http.deliveries import Deliveries
+from glue.gateway.http.items import Attempt, Outcome
+from glue.gateway.http.limits import Limits
+from glue.gateway.http.recent import RecentLog
+from glue.gateway.http.subscriptions import Subscription
+from glue.storage import MemoryLog, Record
+
+DOWN = Outcome(0, "connection refused", is_connected=False)
+
+
+class Bench:
+    """A door in virtual time; the subscribers at 10.0.0.1 are down until `is_up`."""
+
+    def __init__(self, dead: int) -> None:
+        self.now, self.is_up, self.number = 0.0, False, 0
+        self.log = MemoryLog("log", 1 << 30)
+        self.recent = RecentLog(self.log)
+        self.door = Deliveries(self.recent, Random(1), Limits(), alert_after=60.0)
+        self.got: dict[str, list[int]] = {}
+        self.late: list[float] = []
+        self.tries: list[float] = []
+        for name in ["live", *(f"dead{number}" for number in range(dead))]:
+            host = 2 if name == "live" else 1
+            subscription = Subscription(name, "t/#", f"http://10.0.0.{host}/")
+            self.door.open(0.0, subscription, {"log": "log", "offset": 0, "since": 0.0, "seen": []})
+            self.got[name] = []
+
+    def publish(self, count: int) -> None:
+        """Store some messages."""
+        record = Record("a" * 16, "a", 1, "t/x", self.number + 1, [b"%d" % self.now] * count, self.now)
+        self.number += count
+        before = self.log.end
+        end = self.log.append([record])
+        self.recent.add(before, end, [record])
+        self.door.stored(self.now, before, self.recent.sync(end))
+
+    def deliver(self, until: float) -> None:
+        """Let time pass; a subscriber that is up takes a message in a millisecond."""
+        while True:
+            attempts = self.door.advance(self.now)
+            for attempt in attempts:
+                self.answer(attempt)
+            if not attempts:
+                if self.door.deadline > until:
+                    break
+                self.now = max(self.now, self.door.deadline)
+        self.now = until
+
+    def answer(self, attempt: Attempt) -> None:
+        """Take a message, or refuse the connection."""
+        if attempt.lane == "live" or self.is_up:
+            self.got[attempt.lane].append(attempt.item.sequence)
+            if attempt.lane == "live":
+                self.late.append(self.now - attempt.item.record.published_at)
+            self.door.finished(self.now, attempt, Outcome(204))
+        else:
+            self.tries.append(self.now)
+            self.door.finished(self.now, attempt, DOWN)
+
+
+def test_a_subscriber_that_was_away_for_an_hour_gets_all_in_order() -> None:
+    bench = Bench(dead=1)
+    for second in range(0, 3600, 10):
+        bench.publish(1)
+        bench.deliver(second + 10.0)
+    assert len(bench.tries) < 30
+    assert [event.kind for event in bench.door.events] == ["failing"]
+    bench.is_up = True
+    bench.deliver(3600.0 + 361.0)
+    assert bench.got["dead0"] == bench.got["live"] == list(range(1, 361))
+    assert [event.kind for event in bench.door.events] == ["failing", "recovered"]
+
+
+def test_a_thousand_dead_subscribers_cost_positions_and_hold_nobody_up() -> None:
+    bench = Bench(dead=1000)
+    for _ in range(10):
+        bench.publish(1000)
+        bench.deliver(bench.now + 1.0)
+    assert len(bench.got["live"]) == 10_000
+    assert max(bench.late) == 0.0, "delivered in the moment of publishing"
+    assert len(bench.tries) <= 1000 + 10, "each once before the host is known to be dead, then one a second"
+    lanes = [lane for name, lane in bench.door.lanes.items() if name != "live"]
+    assert not any(lane.buffer for lane in lanes)
+    held = {id(slot.item.record): slot.item for lane in lanes for slot in lane.slots.values() if slot.item}
+    assert sum(len(item.record.payloads) for item in held.values()) <= 1000
+
+
+def test_all_subscribers_of_a_host_go_on_when_it_is_back() -> None:
+    bench = Bench(dead=50)
+    bench.publish(20)
+    bench.deliver(1000.0)
+    bench.is_up = True
+    bench.deliver(1302.0)
+    assert all(got == list(range(1, 21)) for got in bench.got.values())
