@@ -216,7 +216,7 @@ def test_a_battery_node_is_awake_for_less_than_100_ms_a_cycle_and_misses_nothing
         began = world.time
         node.subscribe("orders/#", lambda message: handled.append(message.payload), consumer="node")
         node.publish("state/node", cycle)
-        assert world.run_until(lambda: len(handled) == number, 1.0)
+        assert world.run_until(lambda wanted=number: len(handled) == wanted, 1.0)  # type: ignore[misc]
         node.close()
         assert world.run_until(lambda: node._state is None, 1.0)
         awake.append(world.time - began)
