@@ -55,6 +55,7 @@ from glue.sync.typed import Topic, TypedSubscription
 if TYPE_CHECKING:
     from glue.consumers.home import ConsumerAlert
     from glue.endpoint.consumer_methods import ConsumerState
+    from glue.endpoint.healed import Healed, RetainedConflict, RetainedVersion
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
@@ -92,6 +93,7 @@ __all__ = [
     "ForbiddenError",
     "Gap",
     "GlueError",
+    "Healed",
     "InterfaceError",
     "Keeper",
     "LastWill",
@@ -127,6 +129,8 @@ __all__ = [
     "RequestTimeoutError",
     "Responder",
     "ResponderLostError",
+    "RetainedConflict",
+    "RetainedVersion",
     "Set",
     "Silence",
     "SlowReaderError",
@@ -152,6 +156,7 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
             "glue.receivers.context": ("Context", "Receiver"),
             "glue.receivers.store": ("FencedError",),
             "glue.sync.receivers": ("Receivers",),
+            "glue.endpoint.healed": ("Healed", "RetainedConflict", "RetainedVersion"),
             "glue.consumers.home": ("ConsumerAlert",),
             "glue.endpoint.consumer_methods": ("ConsumerState",),
             "glue.endpoint.keeper": ("Keeper",),

@@ -161,6 +161,12 @@ class Endpoint(
         self._callbacks.run(self._tell, event)
 
     def _tell_gap(self, gap: Gap) -> None:
+        """Tell of a gap."""
+        if self._heals is not None:
+            self._heals.gap(gap)
+        self._call_on_gap(gap)
+
+    def _call_on_gap(self, gap: Gap) -> None:
         """Call the callback of gaps."""
         if self.on_gap is not None:
             self._callbacks.run(self.on_gap, gap)

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
@@ -27,6 +27,7 @@ from glue.topics import check_topic
 
 if TYPE_CHECKING:  # imported when used: most programs name no quality of service, and keep nothing
     from glue.consumers.home import ConsumerAlert
+    from glue.endpoint.healed import Healed, HealWatch, RetainedConflict, RetainedVersion
     from glue.endpoint.qos_matching import QoSMismatch
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
@@ -82,6 +83,12 @@ class BaseEndpoint:
     on_qos_mismatch: Callback[Callable[[QoSMismatch], Any]] = Callback("mismatch")
     """Called with a `QoSMismatch` when a publisher offers less than a subscriber requests, at both ends."""
 
+    on_heal: Callback[Callable[[Healed], Any]] = Callback("healed")
+    """Called with a `Healed` after peers that were cut off are back: what was missed, recovered, gone, in conflict."""
+    on_conflict: Callback[Callable[[RetainedConflict], Any]] = Callback("conflict")
+    """Called with each `RetainedConflict` after a split; it may return the `RetainedVersion` that stands."""
+
+    _heals: HealWatch | None = None  # set when the first peer falls silent
     _AWAITS_CALLBACKS = False
     """Whether callbacks may be coroutine functions."""
 
@@ -183,6 +190,44 @@ class BaseEndpoint:
         self._failures.note(event)
         self._core.failed()
 
+    def _heal_watch(self) -> HealWatch:
+        """What watches for peers that come back after they fell silent."""
+        if self._heals is None:
+            from glue.endpoint.healed import HealWatch
+
+            core, settings = self._core, self.settings
+            lease = settings.announce_interval * settings.lease_intervals
+            retained = getattr(core.stack.layers["topics"], "retained", list)  # a layer in place of ours has none
+            self._heals = HealWatch(
+                retained, core.statistics.__getitem__, core.requests.clock, cast(Any, self)._order_quietly,
+                self._tell_healed, self._decide, core.requests.unix_time, lease,
+            )  # fmt: skip
+        return self._heals
+
+    def _tell_healed(self, healed: Healed) -> None:
+        """Call `on_heal`, or log what is not well."""
+        if healed.gone or healed.conflicts or self.on_heal is not None:
+            logger.log(
+                logging.INFO if self.on_heal is not None else logging.WARNING,
+                "%s are back: of %d messages that were missed, %d are recovered and %d gone; %d topics in conflict",
+                ", ".join(healed.peers), healed.missed, healed.recovered, healed.gone, len(healed.conflicts),
+            )  # fmt: skip
+        if self.on_heal is not None:
+            try:
+                self.on_heal(healed)
+            except Exception:  # the program's own affair
+                self._callback_failed(healed)
+
+    def _decide(self, conflict: RetainedConflict) -> RetainedVersion | None:
+        """Ask `on_conflict` which version stands; None: the later one."""
+        if self.on_conflict is None:
+            return None
+        try:
+            return self.on_conflict(conflict)  # type: ignore[no-any-return]  # anything else is no version
+        except Exception:  # as above
+            self._callback_failed(conflict)
+            return None
+
     def _read_statistics(self) -> dict[str, Counter[str]]:
         network = Counter() if self._network is None else self._network.statistics
         counted = {"network": network, **self._core.stack.statistics, "endpoint": self._core.statistics}
@@ -196,8 +241,12 @@ class BaseEndpoint:
         if isinstance(event, PeerAdded):
             handler = self.on_peer_added
             peer = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
+            if self._heals is not None:
+                self._heals.found(event)
         elif isinstance(event, PeerRemoved):
             handler = self.on_peer_removed
+            if event.reason == "expired":
+                self._heal_watch().lost(event)
             peer = Peer(event.name, event.peer, event.incarnation, (), False, event.reason)
         elif isinstance(event, NameClash):
             handler = self.on_name_clash

@@ -187,7 +187,7 @@ class Reader(Sequencer):
         elif is_next or (delivery.retained and not stream.next):
             fresh = tail(delivery, stream.next)
             assert fresh is not None
-            stream.next = end_of(delivery)
+            stream.next, stream.is_live = end_of(delivery), True
             self._push(fresh)
             self._drain(stream)
         else:

@@ -50,6 +50,8 @@ class Sequencer:
                 return
             self._miss(key, stream, fresh.sequence, GONE)
         stream.next = end_of(fresh)
+        if stream.is_live:
+            self._statistics["messages recovered from history"] += len(fresh.payloads)
         self._push(fresh)
         self._drain(stream)
 

@@ -22,7 +22,7 @@ class Stream:
     `tried` are keepers that do not have what is missing, asked since `since`; `is_kept`: only keepers may have it.
     """
 
-    __slots__ = ("held", "is_kept", "name", "newer", "next", "since", "tried", "want")
+    __slots__ = ("held", "is_kept", "is_live", "name", "newer", "next", "since", "tried", "want")
 
     def __init__(self, name: str, next: int = 0) -> None:
         self.name = name  # the publisher's
@@ -31,6 +31,7 @@ class Stream:
         self.newer: int | None = None  # not known yet
         self.held: list[Delivery] = []  # by number
         self.is_kept = False
+        self.is_live = False  # whether live messages were handed over, so that history only fills gaps
         self.tried: set[str] = set()
         self.since = 0.0
 

@@ -124,7 +124,7 @@ class SimulatedEndpoint(
         core.holder.handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
         self._consuming, self._is_asked = None, False
-        self._matching = self._stated = self._requested = None
+        self._matching = self._stated = self._requested = self._heals = None
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -298,6 +298,12 @@ class SimulatedEndpoint(
             self._wake()
 
     def _tell_gap(self, gap: Gap) -> None:
+        """Tell of a gap."""
+        if self._heals is not None:
+            self._heals.gap(gap)
+        self._call_on_gap(gap)
+
+    def _call_on_gap(self, gap: Gap) -> None:
         """Call `on_gap`, if the program has set it."""
         if self.on_gap is not None:
             self.on_gap(gap)

@@ -72,6 +72,9 @@ def open_segments(directory: Directory, files: Segments, luck: Random) -> Opened
         for segment in segments:
             if segment.end > covered or segment.index is not None:
                 note_streams(streams, files.index(segment))
+        if not covered and len(segments) > 1:  # it was lost: without it, each opening reads all indexes
+            directory.sync(segments[-1].file)
+            save_streams(directory, id, segments[-1].base, streams)
     if segments and segments[-1].index is not None:
         _make_durable(directory, segments[-1])
     else:

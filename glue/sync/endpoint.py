@@ -267,6 +267,12 @@ class Endpoint(
             self._callback_failed(event)
 
     def _tell_gap(self, gap: Gap) -> None:
+        """Tell of a gap."""
+        if self._heals is not None:
+            self._heals.gap(gap)
+        self._call_on_gap(gap)
+
+    def _call_on_gap(self, gap: Gap) -> None:
         """Call the callback of gaps."""
         if self.on_gap is not None:
             try:

@@ -92,6 +92,7 @@ class Topics:
         self._outbox = BundleOutbox()
         self._identity = name, endpoint_id, incarnation
         self._values = OwnValues(self._identity, self.published, self._outbox, self._limits, self.statistics)
+        self.retained = lambda: [*self._received, *self._values.table]  # values that peers and this endpoint retain
         self._local = LocalDeliveries(self._identity, self.statistics)
         self._alarms = Alarms()
         index = self.subscriptions.index, self.peers.index
@@ -227,7 +228,7 @@ class Topics:
         group = MessageGroup(
             item.topic,
             sequence,
-            int(item.published_at * 1e6),
+            self._received.later(item) if options.retain else int(item.published_at * 1e6),
             item.payloads[:],
             common_length(item.payloads) if item.length is None else item.length,
             options.type,

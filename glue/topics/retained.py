@@ -13,13 +13,16 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from math import inf
 
-from glue.contract import Inbound, Metadata
+from glue.contract import Inbound, Metadata, Publication
 from glue.topics.bundle import KEPT, MessageGroup
 from glue.topics.index import Index
 from glue.topics.names import is_wildcard
 
 RETAINED_VALUES = 65_536
 """Values kept: with 16 MB of bookkeeping."""
+
+DRIFT = 60_000_000
+"""Microseconds by which a value may be ahead of the own clock and still be followed."""
 
 RETAINED_SIZE = 64 << 20
 """Bytes of payloads and topics kept: what a small device can spare, and 1 kB for each of 65,536 topics."""
@@ -115,6 +118,18 @@ class RetainedValues:
         while not self.put(value):
             forgotten += self.drop(next(iter(self._topics)))
         return forgotten
+
+    def later(self, item: Publication) -> int:
+        """The time of a retained publication: later than the values of its topic that were received (µs since 1970).
+
+        So it is a hybrid logical clock (Kulkarni et al. 2014). A value that is from far in the future is not followed.
+        """
+        at = int(item.published_at * 1e6)
+        newest = max((value.at for value in self._topics.get(item.topic, {}).values()), default=0)
+        return newest + 1 if at <= newest <= at + DRIFT else at
+
+    def __iter__(self) -> Iterator[RetainedValue]:
+        return (value for values in [*self._topics.values()] for value in [*values.values()])
 
     def of(self, topic: str) -> list[RetainedValue]:
         """The values of a topic, by publisher."""

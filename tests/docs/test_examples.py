@@ -121,6 +121,16 @@ def test_quality_of_service() -> None:
     ]
 
 
+def test_healing() -> None:
+    assert printed("healing.py") == [
+        "plant/mode night day",
+        "left fetched 100 messages",
+        "right fetched 101 messages",
+        "left has plant/boiler, plant/mode, plant/tank",
+        "right has plant/boiler, plant/mode, plant/tank",
+    ]
+
+
 def test_private_group() -> None:
     assert printed("private_group.py") == [
         "on",
