@@ -7,16 +7,13 @@ from typing import Any
 
 import orjson
 
-from glue.endpoint.receiver_payloads import answer_of, body_of, copied
+from glue.endpoint.receiver_payloads import answer_of, body_of
 from glue.errors import PayloadError, RemoteError, RequestCycleError, RequestTimeoutError
 from glue.receivers.activation import MAILS
 from glue.receivers.context import AgainError, Call
-from glue.receivers.outbox import Settle
+from glue.receivers.outbox import GIVE_UP, Settle
 from glue.receivers.store import FencedError
 from glue.receivers.wire import AGAIN, ANSWER, FAILED, Result
-
-GIVE_UP = 60.0
-"""Seconds until a message that no host took is given up."""
 
 Settled = Callable[[BaseException | None, Any], None]
 """Called once with an error or an answer."""
@@ -101,6 +98,3 @@ def given_back(item: Any, address: str, now: float) -> GivenBack:
     settle, item.settle = item.settle, None
     within = max(0.001, item.until - now) if item.is_request else 0.0
     return body, is_json, now + (within or GIVE_UP), within, item.path, settled_by(address, settle)
-
-
-__all__ = ["GIVE_UP", "copied", "given_back", "local_answer", "result_of", "settled_by"]

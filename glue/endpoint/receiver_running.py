@@ -20,7 +20,9 @@ from glue.receivers.store import FencedError, Store
 from glue.receivers.wire import Batch
 
 MAILBOX = 65_536
-"""Messages that wait at one receiver at most."""
+"""Messages of this program that wait at one receiver at most."""
+ARRIVED = 4 * MAILBOX
+"""Messages that wait at one receiver at most when one of another endpoint arrives, so that it finds room."""
 RUN = 64
 """Messages that one receiver handles before others have their turn."""
 ACTIVE = 500_000
@@ -122,11 +124,11 @@ class Running(Partitions):
                     settle(mail, ValueError("a receiver of another partition"), None)
                     continue
                 activation = self._new(id, batch.partition)
-            if activation is None or len(activation.mailbox or ()) >= MAILBOX:
+            if activation is None or len(activation.mailbox or ()) >= ARRIVED:
                 self.runtime.statistics["messages to full receivers"] += 1
                 settle(mail, AgainError("full"), None)
                 continue
-            self.append(activation, mail)
+            self.append(activation, mail, True)
 
     def wake(self, id: str) -> None:
         """Bring a receiver into memory."""

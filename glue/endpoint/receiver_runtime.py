@@ -20,14 +20,14 @@ from glue.endpoint.options import class_of
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.receiver_hosts import BEAT_TOPIC, SILENT, BeatToken, Executor, HostRuntime
 from glue.endpoint.receiver_payloads import PLAIN_TYPES, body_of, copied
-from glue.endpoint.receiver_results import GIVE_UP, Settled, local_answer, result_of, settled_by
+from glue.endpoint.receiver_results import Settled, local_answer, result_of, settled_by
 from glue.endpoint.receiver_running import MAILBOX
 from glue.errors import ClosedError, MessageTooLargeError, PayloadError, RequestCycleError, WouldBlockError
 from glue.model import StackRequest
 from glue.receivers.address import Address, parse
 from glue.receivers.context import Call
 from glue.receivers.inbox import Inbox
-from glue.receivers.outbox import WAITING
+from glue.receivers.outbox import GIVE_UP, WAITING
 from glue.receivers.wire import (
     Batch,
     MalformedError,
@@ -44,6 +44,8 @@ from glue.receivers.wire import (
 
 TICK = 0.1
 """Seconds between two looks at what is due."""
+REMIND = 0.5
+"""Seconds between two answers that a host still has batches; senders repeat after 2 s without an answer."""
 ROOM = 64 << 10
 """Bytes that the rest of a batch with one message takes at most."""
 
@@ -70,7 +72,7 @@ class ReceiverRuntime(HostRuntime):
         self._limit = core.settings.message_limit - ROOM
         self._inboxes: dict[str, Inbox] = {}
         self._ticked_at = self.now()
-        self._expire_at = -inf
+        self._expire_at = self._remind_at = -inf
         self._on_status: Callable[[str, Any], None] | None = None
         core.receivers = self
         order(Subscribe(self, at_topic(self.host)))
@@ -116,6 +118,10 @@ class ReceiverRuntime(HostRuntime):
             self._expire_at = now + 1.0 if now >= self._expire_at else self._expire_at
             kinds = list(self.kinds.values())
             inboxes = list(self._inboxes.values())
+            if now >= self._remind_at:
+                self._remind_at = now + REMIND
+                for inbox in inboxes:
+                    inbox.remind()
             self._flush_soon()
         for call in calls:
             call()

@@ -91,6 +91,11 @@ class Inbox:
             if mail.batch is not None
         }
 
+    def remind(self) -> None:
+        """Tell of all batches that are not done, again, so that they are not sent again."""
+        told = set(self.taken)
+        self.taken += [batch.number for batches in self._open.values() for batch in batches if batch.number not in told]
+
     def report(self) -> Report | None:
         """What is to be told now; None for nothing. The caller holds the lock."""
         taken, self.taken = self.taken[:BATCH_MESSAGES], self.taken[BATCH_MESSAGES:]

@@ -23,6 +23,8 @@ PAUSE = 0.1
 """Seconds before a route that was refused is tried again, unless its hosts change before."""
 REPEAT, REPEAT_MOST = 2.0, 30.0
 """Seconds without an answer after which what is under way is sent again: at first, then twice as long, and at most."""
+GIVE_UP = 60.0
+"""Seconds until a message without an answer is given up, while no host takes any of its route."""
 HANDLED = Result(0, 0)
 """The result of a message that was handled, and has no answer."""
 
@@ -56,7 +58,7 @@ class Route:
 
     __slots__ = (
         "back", "batches", "interval", "is_stopped", "kind", "next", "not_before", "owner", "partition", "partitions",
-        "queue", "repeat_at", "taking",
+        "progressed_at", "queue", "repeat_at", "taking",
     )  # fmt: skip
 
     def __init__(self, kind: str, partition: int, partitions: int) -> None:
@@ -71,6 +73,7 @@ class Route:
         self.owner = ""  # the host that the batches under way went to
         self.is_stopped = False
         self.not_before = -inf
+        self.progressed_at = -inf  # when a host last took or handled a batch
         self.interval, self.repeat_at = REPEAT, inf
 
     @property
@@ -206,8 +209,9 @@ class Outbox:
     def report(self, now: float, host: str, report: Report) -> list[Callable[[], None]]:
         """Take what became of messages at a host; returns what to call outside of any lock."""
         calls: list[Callable[[], None]] = []
+        here = set(report.taken)
         for number in report.taken:
-            self._taken(now, number, host)
+            self._taken(now, number, host, here)
         for number, owner in report.moved:
             self._moved(now, number, host, owner)
         for number, seqs in report.done:
@@ -236,6 +240,7 @@ class Outbox:
             return None
         sent.route.interval = REPEAT
         sent.route.repeat_at = now + REPEAT
+        sent.route.progressed_at = now
         return sent
 
     def _handled(self, sent: Sent, seqs: object, result: Result, calls: list[Callable[[], None]]) -> None:
@@ -255,13 +260,18 @@ class Outbox:
             self._batches.pop(sent.number, None)
             sent.route.batches.pop(sent.number, None)
 
-    def _taken(self, now: float, number: int, host: str) -> None:
-        """A host has taken a batch: the next one may follow."""
+    def _taken(self, now: float, number: int, host: str, here: set[int]) -> None:
+        """A host has taken a batch: the next one may follow; or it still has it, and all others of the route."""
         sent = self._batches.get(number)
-        if sent is None or sent.route.owner != host or sent.route.taking != number:
+        if sent is None or sent.route.owner != host:
             return
         route = sent.route
+        if route.taking != number:
+            if here.issuperset(one for one in route.batches if one != route.taking) and not route.taking:
+                route.repeat_at = now + route.interval
+            return
         route.taking = 0
+        route.progressed_at = now
         route.repeat_at = now + route.interval
         self.table[route.kind, route.partition] = host
         self._ended(sent)
@@ -333,13 +343,16 @@ class Outbox:
                     route.interval = min(2 * route.interval, REPEAT_MOST)
                     self._recall(route)
                 if route.queue:
-                    route.queue = self._unexpired(now, route.queue, calls)
+                    route.queue = self._unexpired(now, route.queue, calls, route.progressed_at)
         return calls
 
-    def _unexpired(self, now: float, queue: deque[Entry], calls: list[Callable[[], None]]) -> deque[Entry]:
+    def _unexpired(
+        self, now: float, queue: deque[Entry], calls: list[Callable[[], None]], progressed_at: float = -inf
+    ) -> deque[Entry]:
+        is_stuck = progressed_at + GIVE_UP <= now
         left: deque[Entry] = deque()
         for entry in queue:
-            if entry.until > now:
+            if entry.until > now or not (entry.within or is_stuck):
                 left.append(entry)
                 continue
             self.count -= 1

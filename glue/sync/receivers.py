@@ -273,12 +273,17 @@ def leave(runtime: Any, kinds: list[Any], timeout: float) -> bool:
     return True
 
 
+MAKING = threading.RLock()
+"""Held while what receivers of an endpoint need is made, as several threads may be the first to send."""
+
+
 def parts_of(endpoint: Endpoint) -> ReceiverParts:
     """What receivers of an endpoint need, made at first use."""
     if endpoint._receiving is None:
-        driver = endpoint._running()
-        executor = ThreadExecutor(endpoint)
-        endpoint._receiving = ReceiverParts(endpoint, executor, lambda wish: driver.order(wish, wait=False))
+        with MAKING:
+            if endpoint._receiving is None:
+                driver, executor = endpoint._running(), ThreadExecutor(endpoint)
+                endpoint._receiving = ReceiverParts(endpoint, executor, lambda wish: driver.order(wish, wait=False))
     parts: ReceiverParts = endpoint._receiving
     return parts
 

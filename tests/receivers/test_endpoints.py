@@ -73,7 +73,7 @@ def test_messages_of_a_sender_arrive_once_and_in_order(lan: Lan) -> None:
 
 
 def test_increments_of_many_threads_are_all_counted(lan: Lan) -> None:
-    a = lan.start("a")
+    a, b = lan.pair()
     total = [0]
 
     def count(context: glue.Context, message: Any) -> Any:
@@ -83,16 +83,17 @@ def test_increments_of_many_threads_are_all_counted(lan: Lan) -> None:
 
     a.receivers("count", count, model=alone(a)).wait_until_served(PATIENCE)
 
-    def add() -> None:
+    def add(endpoint: glue.Endpoint) -> None:
         for _ in range(1000):
-            a.send("count/1", None)
+            endpoint.send("count/1", None)
+        assert endpoint.ask("count/1", None, PATIENCE) is not None
 
-    threads = [threading.Thread(target=add) for _ in range(4)]
+    threads = [threading.Thread(target=add, args=(endpoint,)) for endpoint in (a, a, b, b)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert a.ask("count/1", None, PATIENCE) == 4001
+    assert a.ask("count/1", None, PATIENCE) == 4005
 
 
 def test_the_state_is_there_after_a_host_has_left(hosts: Hosts) -> None:
@@ -218,6 +219,7 @@ def test_receivers_that_sleep_do_not_hold_up_the_others(lan: Lan) -> None:
 
 def test_a_full_mailbox_makes_the_sender_wait_and_loses_nothing(lan: Lan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glue.endpoint.receiver_running.MAILBOX", 8)
+    monkeypatch.setattr("glue.endpoint.receiver_running.ARRIVED", 8)
     a, b = lan.pair()
     seen: list[Any] = []
     gate = threading.Event()

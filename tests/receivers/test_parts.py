@@ -13,7 +13,7 @@ from glue.receivers.activation import settle
 from glue.receivers.address import Address, choose, kind_key, parse, partition_of
 from glue.receivers.context import AgainError, Call, Mail
 from glue.receivers.inbox import Inbox
-from glue.receivers.outbox import PAUSE, REPEAT, Entry, Outbox
+from glue.receivers.outbox import GIVE_UP, PAUSE, REPEAT, Entry, Outbox
 from glue.receivers.ownership import Owner, Ownership
 from glue.receivers.wire import (
     AGAIN,
@@ -176,6 +176,25 @@ def test_a_lost_host_or_silence_sends_everything_again() -> None:
     assert box.statistics["answers to unknown batches"] == 1
 
 
+def test_nothing_is_sent_again_while_its_host_still_has_it() -> None:
+    box = Box()
+    box.hosts(A)
+    box.put(b"1")
+    box.flush(0.0)
+    box.report(0.0, A, taken=[1])
+    for second in range(1, 10):
+        box.report(float(second), A, taken=[1])
+        box.box.expire(float(second))
+    assert box.flush(9.0) == []
+    box.put(b"2")
+    box.flush(9.0)
+    box.report(9.0, A, taken=[2])
+    for second in range(10, 13):  # the host has nothing of the first batch any more
+        box.report(float(second), A, taken=[2])
+        box.box.expire(float(second))
+    assert box.flush(12.0) == [(A, 3, [b"1", b"2"])]
+
+
 def test_what_nobody_takes_in_time_is_given_up() -> None:
     box = Box()
     for number in range(3):
@@ -184,6 +203,21 @@ def test_what_nobody_takes_in_time_is_given_up() -> None:
         call()
     assert box.settled == [(b"0", None), (b"1", None)]
     assert box.box.count == 1
+
+
+def test_what_waits_behind_others_is_not_given_up_while_a_host_handles_these() -> None:
+    box = Box()
+    box.hosts(A)
+    for _ in range(2):
+        box.box.put(":k", "x", b"1", False, 60.0)
+        box.flush(0.0)
+    box.report(50.0, A, taken=[1], done=[(1, None)])
+    box.box._dirty.clear()
+    box.box.expire(100.0)
+    assert box.box.count == 1
+    box.box.expire(50.0 + GIVE_UP)
+    assert box.box.count == 0
+    assert box.statistics["messages to receivers given up"] == 1
 
 
 def test_a_kind_with_another_number_of_partitions_gets_what_waits() -> None:

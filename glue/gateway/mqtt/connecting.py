@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -119,6 +120,8 @@ class Connecting(Subscribing):
         assert packet is not None
         if isinstance(value, dict) and packet.client_id not in self.sessions:
             self.give(now, value)
+            if packet.client_id in self.sessions:
+                self.sessions[packet.client_id].arrivals = Counter()
         if client.link in self.clients and not client.is_closing:
             if isinstance(value, str):
                 self._reject(now, client, Refusal(codes.USE_ANOTHER_SERVER, f"the session is at another door: {value}"))

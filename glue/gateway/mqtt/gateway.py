@@ -45,6 +45,9 @@ NETWORK_QUEUE = 8 << 20
 REPLAY_TIME = 1.0
 """Seconds that retained messages of other endpoints have to arrive for a new subscription."""
 
+REST_DELAY = 0.5
+"""Seconds until publishers know that a session is at this door now."""
+
 RECHECK_INTERVAL = 2.0
 """Seconds between two looks at whether passwords or rules have changed."""
 
@@ -215,10 +218,15 @@ class Gateway:
     async def _find_session(self, client: Client) -> None:
         """Ask the other doors for the session of a client that connects here."""
         assert client.connect is not None
-        value = await self._neighbours.seek(client.connect.client_id)
+        assert self._door is not None
+        client_id = client.connect.client_id
+        value = await self._neighbours.seek(client_id)
         self.broker.settle(time.monotonic(), client, value)
         self.broker.changed[client] = None
-        if self._door is not None:
+        self._door.flush()
+        if isinstance(value, dict):
+            await asyncio.sleep(REST_DELAY)
+            self.broker.give_rest(time.monotonic(), client_id, await self._neighbours.rest(client_id))
             self._door.flush()
 
     async def _send(self) -> None:

@@ -1,16 +1,22 @@
 """Sessions that move: a client that connects to another door finds its session there.
 
 The new door asks the old one, which hands over everything and forgets the session: subscriptions, messages that wait,
-messages in flight with their packet ids, and the state of QoS 2.
+messages in flight with their packet ids, and the state of QoS 2. Until publishers know that the new door wants the
+messages, the old one goes on to collect them. The new one fetches these half a second later, and leaves out what it has
+got itself: a message of the same topic and payload.
 """
 
 from __future__ import annotations
 
+from functools import partial
+from random import Random
 from typing import Any
 
 from glue.gateway.mqtt import codes
+from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.connecting import Connecting
 from glue.gateway.mqtt.decoder import check_filter, check_topic_name
+from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.session import LAST_ID, Parcel, Session, Subscription
 from glue.gateway.mqtt.stored import read_run_value, run_value
 
@@ -18,8 +24,17 @@ MOVED_BYTES = 64 << 20
 """Bytes of messages in a session that moves; with more, the client has to come back to its door."""
 
 
+GHOST_TIME = 3.0
+"""Seconds that a door collects messages for a session that has moved; the other door asks for them before."""
+
+
 class Moving(Connecting):
     """Hands sessions over to other doors, and takes theirs."""
+
+    def __init__(self, access: Access, random: Random, limits: Limits | None = None) -> None:
+        """`random` draws client ids for clients that bring none."""
+        super().__init__(access, random, limits)
+        self._ghosts: dict[str, Session] = {}
 
     def taken(self, now: float, client_id: str, door: str) -> Any:
         """Hand over a session to another door: a JSON value. None if it is not here, a text if it cannot move."""
@@ -39,9 +54,54 @@ class Moving(Connecting):
         session.will = None  # the client is back
         self._note_no_will(session)
         session.queued = 0  # they are not lost
+        self._leave_ghost(now, session)
         self.end_session(now, session)
         self.statistics["sessions handed over"] += 1
         return value
+
+    def _leave_ghost(self, now: float, session: Session) -> None:
+        """Go on to collect what comes for a session that moves, until the other door gets it itself."""
+        ghost = Session(session.client_id, self.limits.queue_messages, self.limits.queue_bytes)
+        for one in session.subscriptions.values():
+            if not one.is_shared:
+                self.subscriptions.add(_subscription(ghost, one.filter, one.options))
+        self._end_ghost(session.client_id)
+        self._ghosts[session.client_id] = ghost
+        self.at(now + GHOST_TIME, partial(self._forget_ghost, ghost))
+
+    def _forget_ghost(self, ghost: Session, now: float) -> None:
+        self._end_ghost(ghost.client_id, ghost)
+
+    def _end_ghost(self, client_id: str, only: Session | None = None) -> Session | None:
+        found = self._ghosts.get(client_id)
+        if found is None or (only is not None and found is not only):
+            return None
+        for subscription in list(found.subscriptions.values()):
+            self.subscriptions.remove(subscription)
+        return self._ghosts.pop(client_id)
+
+    def rest(self, now: float, client_id: str) -> Any:
+        """Hand over what came for a session after it was taken, for `give_rest`; None if it was not taken here."""
+        ghost = self._end_ghost(client_id)
+        return None if ghost is None else _queue_value(ghost, self.wall_clock() - now)
+
+    def give_rest(self, now: float, client_id: str, values: Any) -> None:
+        """Take what came at the former door of a session, without what came here as well."""
+        session = self.sessions.get(client_id)
+        if session is None or session.arrivals is None:
+            return
+        arrivals, session.arrivals = session.arrivals, None
+        try:
+            parcels = [_parcel(value, now - self.wall_clock()) for value in values or ()]
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+            self.statistics["malformed sessions of other doors"] += 1
+            return
+        for parcel in parcels:
+            key = parcel.run.topic, parcel.run.payloads[0]
+            if arrivals[key]:
+                arrivals[key] -= 1
+            else:
+                self.put(now, session, parcel)
 
     def _session_value(self, now: float, session: Session) -> Any:
         to_unix = self.wall_clock() - now
@@ -60,11 +120,6 @@ class Moving(Connecting):
             [number, _value(parcel.part(place, place + 1), to_unix)]
             for number, (parcel, place) in session.inflight.items()
         ]
-        queue = [
-            _value(parcel.part(place, place + 1), to_unix)
-            for parcel in session.queue
-            for place in range(parcel.run.count)
-        ]
         return {
             "client": session.client_id,
             "epoch": session.epoch,
@@ -73,7 +128,7 @@ class Moving(Connecting):
             "inflight": inflight,
             "released": list(session.released),
             "received": list(session.received),
-            "queue": queue,
+            "queue": _queue_value(session, to_unix),
         }
 
     def _read_all(self, now: float, session: Session) -> None:
@@ -143,6 +198,12 @@ class Moving(Connecting):
             session.enqueue(self._addressed(now, session, parcel, None) if session.is_kept else parcel)
         self.statistics["sessions taken from other doors"] += 1
         self.tell(f"the session of {session.client_id!r} comes from another door, with {session.queued} messages")
+
+
+def _queue_value(session: Session, to_unix: float) -> list[Any]:
+    return [
+        _value(parcel.part(place, place + 1), to_unix) for parcel in session.queue for place in range(parcel.run.count)
+    ]
 
 
 def _value(parcel: Parcel, to_unix: float) -> Any:

@@ -69,6 +69,14 @@ class Neighbours(Plugin):
         """The other doors."""
         return [one for one in self._endpoint._core.requests.responders(DOORS) if one != self._endpoint.id]
 
+    async def rest(self, client_id: str) -> Any:
+        """Ask for what came at the former door of a session since it was taken, a value for `give_rest`."""
+        with suppress(GlueError):
+            async for reply in self._endpoint.request_all(DOORS, ["rest", client_id], SEEK_TIMEOUT):
+                if reply.payload is not None:
+                    return reply.payload
+        return None
+
     async def drain(self) -> str:
         """Choose the door that takes over, and return its address, "" if there is no other door."""
         for door in self._others():
@@ -164,6 +172,10 @@ class Neighbours(Plugin):
                 value = None if is_own else self._broker.taken(now, client_id, request.caller)
                 self.flush()
                 return value
+            case ["rest", str(client_id)]:
+                rest = self._broker.rest(now, client_id)
+                self.flush()
+                return rest
             case ["address", self._endpoint.id, _]:
                 return self.address
             case ["give", self._endpoint.id, {"client": str(client_id)} as value]:

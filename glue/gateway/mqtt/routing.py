@@ -20,6 +20,9 @@ SHARE = 16
 """Messages of a run that a member of a shared subscription gets in one piece: few enough to spread, and enough to
 write together."""
 
+ARRIVALS = 100_000
+"""Messages remembered of those that came since a session moved here, in 3 s; later ones may come twice."""
+
 
 class Routing(Persisting):
     """Delivers messages to sessions."""
@@ -84,6 +87,8 @@ class Routing(Persisting):
                 return  # 3.1.1, section 4.3.1: QoS 0 is for connected clients
             self._send_once(now, client, parcel, sender)
             return
+        if session.arrivals is not None and len(session.arrivals) < ARRIVALS:
+            session.arrivals.update((parcel.run.topic, payload) for payload in parcel.run.payloads)
         if session.is_kept and parcel.run.offset < 0:
             parcel = self._addressed(now, session, parcel, sender)
         if client is not None and client.is_full:

@@ -6,7 +6,7 @@ until the client has acknowledged them. After a reconnect those in flight are se
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
@@ -43,6 +43,7 @@ class Session:
     """The state of one client id."""
 
     __slots__ = (
+        "arrivals",
         "client",
         "client_id",
         "dropped",
@@ -85,6 +86,7 @@ class Session:
         self.queue_bytes = queue_bytes
         self.dropped = 0
         self.epoch = 0  # of its last connection, larger than those before at any door
+        self.arrivals: Counter[tuple[str, bytes]] | None = None  # what came since it moved here, for a moment
         self.is_kept = False  # whether it is in the log, too
         self.read_at: int | None = None  # where it reads on in the log; None if all that it gets is in its queue
         self.shelved: dict[int, tuple[int, int]] = {}  # while it is away: packet id → offset, QoS and retain flag << 2

@@ -17,6 +17,7 @@ import pytest
 
 import glue.aio
 from glue.gateway.mqtt import FileAccess, Gateway
+from glue.gateway.mqtt.store import Store
 from glue.gateway.thread import in_thread
 from tests.support import mqtt
 from tests.support.lan import PATIENCE, Lan
@@ -170,6 +171,29 @@ def test_a_session_moves_to_the_door_that_its_client_connects_to(door: Doors, tm
             connack, message = mqtt.split(received)
             assert connack.body == b"\1\0"
             assert mqtt.publication(message).payload == b"waits"
+
+
+def test_snapshots_are_made_beside_the_syncs(door: Doors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "wants_snapshot", property(lambda store: True))
+    with door(data_dir=tmp_path) as gateway, client("p", gateway.port) as publisher:
+        with socket.create_connection(("127.0.0.1", gateway.port or 0)) as raw:
+            raw.sendall(mqtt.connect("c", clean=False) + mqtt.subscribe(1, ("t", 1)))
+            raw.settimeout(PATIENCE)
+            assert raw.recv(100)
+        for number in range(5):
+            publisher.paho.publish("t", b"%d" % number, 1).wait_for_publish(PATIENCE)
+        assert (tmp_path / "sessions").stat().st_size > 100
+    with (
+        door(data_dir=tmp_path) as gateway,
+        socket.create_connection(("127.0.0.1", gateway.port or 0)) as raw,
+    ):
+        raw.settimeout(PATIENCE)
+        raw.sendall(mqtt.connect("c", clean=False))
+        received = b""
+        while len(received) < 4 + 5 * 8:
+            received += raw.recv(1_000)
+        _, *sent = mqtt.split(received)
+        assert [mqtt.publication(one).payload for one in sent] == [b"0", b"1", b"2", b"3", b"4"]
 
 
 def test_a_door_that_stops_hands_its_sessions_over_and_tells_where(door: Doors, lan: Lan) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from glue.errors import StorageFullError
 from glue.simulation.disk import SimulatedDisk
 from tests.support import mqtt
 from tests.support.mqtt import Bench, Device
@@ -79,6 +80,25 @@ def test_what_was_acknowledged_comes_after_a_power_cut(door: Restarts) -> None:
     door.crash()
     _, sent = door.resume("s")
     assert messages(sent) == [b"one", b"two"]
+
+
+def test_on_a_full_disk_the_acknowledgement_waits_until_there_is_room(door: Restarts) -> None:
+    subscribed(door).leave()
+    publisher, store = door.connect("p"), door.bench.store
+    assert store is not None
+    door.sync()
+    door.disk.is_full = True
+    publisher.send(mqtt.publish("t", b"one", 1, 1, version=5))
+    with pytest.raises(StorageFullError):
+        store.write(door.bench.now)
+    store.sync(door.bench.now)
+    assert publisher.read() == []
+    door.disk.is_full = False
+    door.bench.now += 2
+    door.sync()
+    assert [sent.kind for sent in publisher.read()] == [4]
+    door.crash()
+    assert messages(door.resume("s")[1]) == [b"one"]
 
 
 def test_a_message_that_no_session_keeps_is_acknowledged_at_once(door: Restarts) -> None:

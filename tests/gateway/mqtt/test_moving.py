@@ -72,6 +72,26 @@ def test_a_session_moves_with_all_that_it_has(doors: tuple[Bench, Bench]) -> Non
     assert moved.payloads() == [b"new"]
 
 
+def test_what_comes_while_a_session_moves_arrives_once(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    moved, _ = move(old, new)
+    publisher, other = old.connect("p"), new.connect("q")
+    publisher.send(*(mqtt.publish("t", one, 1, 1) for one in (b"gap", b"same", b"both")))
+    other.send(*(mqtt.publish("t", one, 1, 1) for one in (b"both", b"new")))  # as they come from the network
+    settle(new)
+    new.broker.give_rest(new.now, "s", old.broker.rest(old.now, "s"))
+    settle(new)
+    assert sorted(moved.payloads()) == [b"both", b"gap", b"new", b"same"]
+    assert old.broker.subscriptions.count == 0
+    assert old.broker.rest(old.now, "s") is None
+    new.broker.give_rest(new.now, "s", [[3]])
+    move(new, old)
+    old.pass_time(5)
+    new.pass_time(5)
+    assert new.broker.subscriptions.count == 0, "a ghost ends by itself"
+
+
 def test_a_client_that_is_still_connected_is_told_that_its_session_is_taken_over(doors: tuple[Bench, Bench]) -> None:
     old, new = doors
     former = old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR)
