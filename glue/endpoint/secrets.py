@@ -43,7 +43,7 @@ def read_secret(path: str | os.PathLike[str], kind: str = "key") -> bytes:
     """
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:
+        with open(name, "rb", opener=_without_waiting) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
                 raise ConfigurationError(f"{kind}={name!r}: not a file")
@@ -58,6 +58,11 @@ def read_secret(path: str | os.PathLike[str], kind: str = "key") -> bytes:
         ) from None
     except OSError as error:
         raise ConfigurationError(f"{kind}={name!r}: {error.strerror}; it must be readable for this user") from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe without a writer is opened at once, too, and then refused."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def write_secret(path: str | os.PathLike[str], content: str, replace: bool = False) -> None:
@@ -176,7 +181,7 @@ def _policy(key: Key, rules: Any) -> Policy | None:
         )
     if not os.path.exists(rules):
         return None
-    with open(rules, "rb") as file:
+    with open(rules, "rb", opener=_without_waiting) as file:
         policy = Policy.from_text(file.read(POLICY_SIZE + 1), key.authority)
     if policy is None:
         raise ConfigurationError(

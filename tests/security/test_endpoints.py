@@ -185,6 +185,12 @@ def test_a_wrong_key_file_is_refused_with_what_to_do(tmp_path: Path, content: st
         glue.Endpoint("a", key=str(path))
 
 
+def test_a_pipe_in_place_of_a_key_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "plant.key", 0o600)
+    with pytest.raises(glue.ConfigurationError, match="not a file"):
+        glue.Endpoint("a", key=str(tmp_path / "plant.key"))
+
+
 def test_a_key_is_a_path_and_nothing_else() -> None:
     for wrong in (b"secret", 5, True):
         with pytest.raises(glue.ConfigurationError, match="key"):

@@ -197,3 +197,28 @@ def test_everything_is_handled_and_nothing_is_committed_twice() -> None:
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_planted_bugs_are_found(bug: Any) -> None:
     assert seeds_to_find(bug, 12, BUGS[bug]) is not None
+
+
+def test_a_battery_node_is_awake_for_less_than_100_ms_a_cycle_and_misses_nothing() -> None:
+    world = World()
+    home(world)
+    publisher, node = world.endpoint("publisher"), world.endpoint("node")
+    world.run(SECOND)
+    number, handled, awake = 0, list[Any](), list[float]()
+    node.close()
+    world.run(SECOND)
+    for cycle in range(5):
+        for _ in range(20):
+            publish(publisher, number)
+            number += 1
+            world.run(3.0)
+        node.restart()
+        began = world.time
+        node.subscribe("orders/#", lambda message: handled.append(message.payload), consumer="node")
+        node.publish("state/node", cycle)
+        assert world.run_until(lambda wanted=number: len(handled) == wanted, 1.0)  # type: ignore[misc]
+        node.close()
+        assert world.run_until(lambda: node._state is None, 1.0)
+        awake.append(world.time - began)
+    assert handled == [*range(100)]
+    assert max(awake) < 0.1, awake

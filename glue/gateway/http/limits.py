@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+MOUNTED: Final = "x-glue-mounted"
+"""A header that takes away the rights of a client of this machine: another server has passed the request on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from glue.errors import (
 CONTENT_TYPE: Final = "application/problem+json"
 
 STATUS_OF: Final = (
-    (NoResponderError, 503),
+    (NoResponderError, 404),
     (RequestTimeoutError, 504),
     (RemoteError, 502),
     (MinorityError, 503),

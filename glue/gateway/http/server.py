@@ -21,6 +21,7 @@ from glue.errors import GlueError
 from glue.gateway.http import carrier, models, overview, resources, topics
 from glue.gateway.http.descriptions import openapi_document
 from glue.gateway.http.door import Door
+from glue.gateway.http.limits import MOUNTED
 from glue.gateway.http.problems import CONTENT_TYPE, ProblemError, problem_of
 from glue.gateway.http.routes import Route
 from glue.gateway.http.tokens import EVERYTHING, Rights
@@ -178,7 +179,7 @@ def rights_of(door: Door, request: web.Request) -> Rights:
     transport = request.transport
     if transport is not None and (found := transport.get_extra_info("peercert")):
         certificate = next((v for part in found.get("subject", ()) for k, v in part if k == "commonName"), "")
-    is_local = _is_loopback(request.remote) and _is_own_name(request.host)
+    is_local = _is_loopback(request.remote) and _is_own_name(request.host) and MOUNTED not in request.headers
     rights = door.access.rights(token, certificate, is_local)
     if rights is None:
         door.statistics["requests refused: no token, or a wrong one"] += 1

@@ -270,6 +270,6 @@ ROUTES = [
     ),
     Route(
         "POST", "/v1/requests/{topic:.+}", ask, "Ask a program that answers", {"timeout": "seconds"}, "The request",
-        {200: "The reply", 502: "The program failed", 503: "There is none", 504: "It did not answer in time"},
+        {200: "The reply", 502: "The program failed", 404: "There is none", 504: "It did not answer in time"},
     ),
 ]  # fmt: skip

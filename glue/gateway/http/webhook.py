@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -98,6 +99,35 @@ class Webhook:
         return 0 if last is None or sequence <= last else sequence - last - 1
 
 
+class WebhookServer(ThreadingHTTPServer):
+    """A server in threads whose kept-alive connections end with it."""
+
+    daemon_threads = False
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        """Raises OSError if the port cannot be had."""
+        super().__init__(address, handler)
+        self._open: set[socket.socket] = set()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection."""
+        connection, address = super().get_request()
+        self._open.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection that has ended."""
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Close all connections, and wait for their threads."""
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        super().server_close()
+
+
 @contextmanager
 def serve(
     webhook: Webhook, handler: Callable[[Delivered], None], host: str = "127.0.0.1", port: int = 0
@@ -142,10 +172,7 @@ def serve(
         def log_message(self, format: str, *arguments: object) -> None:
             """Log nothing: a delivery is no news."""
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-    server = Server((host, port), Handler)
+    server = WebhookServer((host, port), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="glue webhook")
     thread.start()
     try:

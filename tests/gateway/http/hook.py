@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from glue.gateway.http.webhook import WebhookServer
 from tests.support.lan import PATIENCE
 
 
@@ -37,8 +38,7 @@ class Hook:
             def log_message(self, format: str, *arguments: object) -> None:
                 """Log nothing."""
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
+        server = WebhookServer(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

@@ -95,7 +95,7 @@ def test_publish_last_value_history_and_request(door: Doors, lan: Lan, tmp_path:
         assert [m["payload"] for m in page["messages"] + rest["messages"]] == ["on", 21.5]
         assert user.request("sum", [1, 2, 3]) == 6
         assert refused(lambda: user.request("sum", "x")).status == 502
-        assert refused(lambda: user.request("nothing", 1)).status == 503
+        assert refused(lambda: user.request("nothing", 1)).status == 404
         batch = b'{"topic":"home/b","payload":1}\n{"topic":"home/b","payload_base64":"AA=="}\n'
         assert user.call("POST", "/v1/publish", batch)["messages"] == 2
         assert [next(got).payload for _ in range(2)] == [1, b"\0"]

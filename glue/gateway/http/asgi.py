@@ -1,0 +1,102 @@
+"""The door as an ASGI application, to be mounted in a program's own server beside its other routes.
+
+Each request goes on to the door, over loopback and as a stream in both directions. The door listens on loopback, so its
+own port needs no protection. A client that comes this way counts as one of another machine: it needs a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+import aiohttp
+from yarl import URL
+
+from glue.gateway.http.gateway import Gateway
+from glue.gateway.http.limits import MOUNTED
+
+NOT_PASSED: Final = frozenset(
+    (b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer", b"content-length")
+)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Application:
+    """An ASGI 3 application of a running door without TLS; the mounting server calls it. Websockets are refused."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, as ASGI says."""
+        if scope["type"] == "lifespan":
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        else:
+            await self._pass_on(scope, receive, send)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("raw_path") or scope["path"].encode()
+        root = scope.get("root_path", "").encode()
+        path = path[len(root) :] if root and path.startswith(root) else path
+        query = scope.get("query_string", b"")
+        where = f"http://127.0.0.1:{self._gateway.port}{path.decode('latin-1')}"
+        target = where + (f"?{query.decode()}" if query else "")
+        headers = [(k.decode(), v.decode("latin-1")) for k, v in scope["headers"] if k.lower() not in NOT_PASSED]
+        has_body = any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+        gone = asyncio.Event()
+        body = _body(receive, gone) if has_body else None
+        async with (
+            aiohttp.ClientSession(auto_decompress=False) as session,
+            session.request(
+                scope["method"], URL(target, encoded=True), headers=[*headers, (MOUNTED, "1")], data=body,
+                allow_redirects=False, timeout=aiohttp.ClientTimeout(total=None),
+            ) as answer,
+        ):  # fmt: skip
+            told = [(name.lower(), value) for name, value in answer.raw_headers if name.lower() not in NOT_PASSED]
+            await send({"type": "http.response.start", "status": answer.status, "headers": told})
+            watching = asyncio.create_task(_until_gone(receive, gone))
+            try:
+                await _answer(answer.content, send, watching)
+            finally:
+                watching.cancel()
+
+
+async def _answer(content: aiohttp.StreamReader, send: Send, watching: asyncio.Task[None]) -> None:
+    """Send the body of an answer as it comes, until it ends or the client is gone."""
+    while True:
+        reading = asyncio.create_task(content.readany())
+        await asyncio.wait([reading, watching], return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            reading.cancel()
+            return
+        chunk = reading.result()
+        await send({"type": "http.response.body", "body": chunk, "more_body": bool(chunk)})
+        if not chunk:
+            return
+
+
+async def _body(receive: Receive, gone: asyncio.Event) -> AsyncIterator[bytes]:
+    """Yield the body of a request as it comes."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            gone.set()
+            return
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
+
+
+async def _until_gone(receive: Receive, gone: asyncio.Event) -> None:
+    """Wait until the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone.set()
