@@ -195,13 +195,6 @@ class Reader(Sequencer):
             self._hold(stream, delivery)
         self._want(key, stream, source)
 
-    def _may_follow(self, stream: Stream, delivery: Delivery) -> bool:
-        """Whether earlier messages may come, live or from history, or history has to serve this one again.
-
-        Best-effort messages overtake reliable ones.
-        """
-        return delivery.sequence > (stream.next or 1) or (not stream.next and not self._has_room())
-
     def _is_early(self, now: float, peer: str, life: int) -> bool:
         """Whether the news that a publisher serves its history may still come."""
         if self.start[0] == LATEST or peer == self._mine or self._met.get(peer) == life:
