@@ -19,8 +19,8 @@ from zlib import crc32
 from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
 from glue.history.source import GONE
-from glue.history.stream import Key, Stream, end_of
-from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request
+from glue.history.stream import Key, Stream
+from glue.history.wire import LATEST, RANGES, Page, Range, Request
 from glue.topics.deliveries import deliveries
 from glue.topics.index import Index
 
@@ -315,11 +315,7 @@ class Keepers:
                 stream.name = name
                 expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
                 for delivery in deliveries(reader._statistics, group, name, id, life, (self,), expires):
-                    if not stream.next and delivery.sequence > asked[key] and reader.start[0] == EARLIEST:
-                        stream.want = max(stream.want, end_of(delivery))  # others may have what was before
-                        reader._hold(stream, delivery)
-                    else:
-                        reader._take(key, stream, delivery, True)
+                    reader._take_from(key, stream, delivery, asked[key])
         for place, (topic, _, last, _, id, life) in enumerate(request.ranges):
             key = id, life, topic
             stream = reader._streams.get(key)

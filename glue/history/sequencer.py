@@ -8,7 +8,7 @@ from collections.abc import Callable
 from glue.contract import Delivery, Missed
 from glue.history.source import GONE, HELD, LEFT, REFUSED, STREAMS, weight
 from glue.history.stream import Key, Stream, end_of, tail
-from glue.history.wire import FROM, Start
+from glue.history.wire import EARLIEST, FROM, Start
 
 
 class Sequencer:
@@ -54,6 +54,14 @@ class Sequencer:
             self._statistics["messages recovered from history"] += len(fresh.payloads)
         self._push(fresh)
         self._drain(stream)
+
+    def _take_from(self, key: Key, stream: Stream, delivery: Delivery, first: float, is_narrow: bool = True) -> None:
+        """Take messages of history; at the beginning, hold them if keepers may have earlier ones, from `first` on."""
+        if not stream.next and delivery.sequence > first and self.start[0] == EARLIEST:
+            stream.want = max(stream.want, end_of(delivery))
+            self._hold(stream, delivery)
+        else:
+            self._take(key, stream, delivery, is_narrow)
 
     def _follow(self, stream: Stream, delivery: Delivery) -> None:
         """Hand over live messages that no history is known of; those that history gave before are known."""
