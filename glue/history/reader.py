@@ -164,11 +164,12 @@ class Reader(Sequencer):
             if not stream.next and self.start[0] == LATEST:
                 stream.next = delivery.sequence
             self._splice(key, stream, None, delivery)
-        elif not stream.next and self._may_follow(delivery) and self._is_early(now, peer, life):
+        elif self._may_follow(stream, delivery) and self._is_early(now, peer, life):
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)
         else:
             self._follow(stream, delivery)
+            self._drain(stream)
 
     def _splice(self, key: Key, stream: Stream, source: Source | None, delivery: Delivery) -> None:
         """Hand over live messages if they come next; else hold them, or leave them to history."""
@@ -193,10 +194,6 @@ class Reader(Sequencer):
         else:
             self._hold(stream, delivery)
         self._want(key, stream, source)
-
-    def _may_follow(self, delivery: Delivery) -> bool:
-        """Whether history may come before a message, or has to serve it again."""
-        return delivery.sequence > 1 or not self._has_room()
 
     def _is_early(self, now: float, peer: str, life: int) -> bool:
         """Whether the news that a publisher serves its history may still come."""

@@ -75,6 +75,13 @@ class Sequencer:
         else:
             self._tell(fresh, len(fresh.payloads), REFUSED)
 
+    def _may_follow(self, stream: Stream, delivery: Delivery) -> bool:
+        """Whether earlier messages may come, live or from history, or history has to serve this one again.
+
+        Best-effort messages overtake reliable ones.
+        """
+        return delivery.sequence > (stream.next or 1) or (not stream.next and not self._has_room())
+
     def _of(self, peer: str, life: int) -> list[tuple[Key, Stream]]:
         """The streams of one life of a publisher."""
         return [(key, stream) for key, stream in self._streams.items() if key[0] == peer and key[1] == life]

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Any
 
 from glue.simulation import Conditions, SimulatedEndpoint, World
+from glue.simulation.model import SimulatedModel
 
 SECOND = 1.0
 IDS = [f"r{number}" for number in range(5)]
@@ -45,13 +46,13 @@ class Swarm:
         self.sent: dict[str, list[int]] = {id: [] for id in IDS}
         self.numbers = 0
         self.down: SimulatedEndpoint | None = None
-        self.recovered_at = 0.0
+        self.models: dict[str, SimulatedModel] = {}
         for host in self.hosts:
             self.serve(host)
 
     def serve(self, host: SimulatedEndpoint) -> None:
         """Host the kind in a new life."""
-        model = host.model("plant", voters=3)
+        self.models[host.name] = model = host.model("plant", voters=3)
         host.receivers("tokens", self.factory, model, partitions=PARTITIONS, store=self.store)
 
     def add(self) -> None:
@@ -90,17 +91,16 @@ class Swarm:
                 host.pause()
                 core = host._core
                 world.after(chance.uniform(0.2, 5.0), lambda: host.resume() if host._core is core else None)
-        elif self.down is None and world.time > self.recovered_at:
+        elif self.down is None and all(model.group.is_voter for model in self.models.values()):
             self.down = host = chance.choice(self.hosts)
             host.crash()
             world.after(chance.uniform(0.5, 4.0), lambda: self.revive(host))
 
     def revive(self, host: SimulatedEndpoint) -> None:
-        """Start a crashed host again; another one may crash once it has caught up."""
+        """Start a crashed host again; another one may crash once this one is a voter again, as it lost what it had."""
         host.restart()
         self.serve(host)
         self.down = None
-        self.recovered_at = self.world.time + 6.0
 
     def run(self) -> None:
         """Disturb and add for a while, then heal, and compare. Raises AssertionError."""

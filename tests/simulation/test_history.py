@@ -164,6 +164,7 @@ def test_nothing_is_lost_doubled_or_out_of_order(first: int) -> None:
     [
         235,  # live messages without a known history came after later ones
         1351,  # a topic that began before any other history was read as if it began after it
+        2323,  # reliable messages that best effort overtook were dropped, as no history was known yet
     ],
 )
 def test_seeds_that_found_a_fault_stay_clean(seed: int) -> None:

@@ -44,7 +44,7 @@ class Limits:
     """Topics whose last value the door remembers while a stream covers them."""
 
     subscriptions: int = 10_000
-    """Subscriptions, at some 2 kB each: 20 MB."""
+    """Subscriptions, at some 5 kB each: 50 MB."""
 
     attempts: int = 2_000
     """Deliveries under way at a time; at 50 kB each they take 100 MB."""
