@@ -241,7 +241,7 @@ class Reader(Sequencer):
             expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
             is_kept = self.keepers.covers(group.topic)
             for delivery in deliveries(self._statistics, group, source.name, peer, source.life, (self,), expires):
-                self._take_from(key, stream, delivery, 1 if is_kept else inf, is_narrow or is_kept)
+                self._take(key, stream, delivery, is_narrow or is_kept)
             stream.want = max(stream.want, stream.next)
             if is_kept and not is_narrow and stream.missing() is not None:
                 stream.is_kept = True  # its publisher serves in order, so what was left out is with keepers at most

@@ -55,13 +55,13 @@ class Sequencer:
         self._push(fresh)
         self._drain(stream)
 
-    def _take_from(self, key: Key, stream: Stream, delivery: Delivery, first: float, is_narrow: bool = True) -> None:
+    def _take_from(self, key: Key, stream: Stream, delivery: Delivery, first: int) -> None:
         """Take messages of history; at the beginning, hold them if keepers may have earlier ones, from `first` on."""
         if not stream.next and delivery.sequence > first and self.start[0] == EARLIEST:
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)
         else:
-            self._take(key, stream, delivery, is_narrow)
+            self._take(key, stream, delivery, True)
 
     def _follow(self, stream: Stream, delivery: Delivery) -> None:
         """Hand over live messages that no history is known of; those that history gave before are known."""
