@@ -7,7 +7,9 @@ import logging
 import ssl
 import time
 from collections import deque
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 from random import Random
 from types import TracebackType
@@ -102,6 +104,7 @@ class Gateway:
         self._system = SystemTopics(self.broker, system_interval, glue.__version__)
         self._door: Door | None = None
         self._subscriptions: dict[str, Subscription] = {}
+        self._mine: set[Hashable] = set()  # the same subscriptions
         self._outgoing: deque[Publish] = deque()
         self._outgoing_bytes = 0
         self._has_outgoing = asyncio.Event()
@@ -267,15 +270,24 @@ class Gateway:
         for pattern in self._subscriptions.keys() - wanted:
             self._subscriptions.pop(pattern).close()
         for pattern in wanted - self._subscriptions.keys():
-            self._subscriptions[pattern] = self.endpoint.subscribe(pattern, self._receive, local=False)
+            receive = partial(self._receive, pattern)
+            self._subscriptions[pattern] = self.endpoint.subscribe(pattern, receive, local=False)
+        self._mine = {*self._subscriptions.values()}
 
-    def _receive(self, message: Message) -> None:
-        """Take a message of another endpoint; those of one turn go to clients together."""
+    def _receive(self, pattern: str, message: Message) -> None:
+        """Take a message of another endpoint, once; those of one turn go to clients together."""
         if message.retained:
             return  # a new subscription asks for these itself
+        tokens = message.delivery.tokens
+        if len(tokens) > 1 and not self._is_first(pattern, tokens):
+            return
         if not self._incoming:
             asyncio.get_running_loop().call_soon(self._deliver)
         self._incoming.append(message)
+
+    def _is_first(self, pattern: str, tokens: Sequence[Hashable]) -> bool:
+        """Whether the subscription to this pattern is the first of the door's that a delivery is for."""
+        return next((token for token in tokens if token in self._mine), None) is self._subscriptions.get(pattern)
 
     def _deliver(self) -> None:
         incoming, self._incoming = self._incoming, []

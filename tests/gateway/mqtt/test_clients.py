@@ -43,6 +43,37 @@ def test_aiomqtt_publishes_and_receives(lan: Lan) -> None:
     ]
 
 
+def test_a_message_of_an_endpoint_comes_once_to_clients_with_overlapping_filters(lan: Lan) -> None:
+    aiomqtt = pytest.importorskip("aiomqtt")
+
+    async def main() -> list[list[bytes]]:
+        async with (
+            glue.aio.Endpoint("door", **lan.settings) as endpoint,
+            glue.aio.Endpoint("kitchen", **lan.settings) as kitchen,
+            Gateway(endpoint, host="127.0.0.1", port=0, system_interval=0.0) as gateway,
+            aiomqtt.Client("127.0.0.1", gateway.port) as all_of_a,
+            aiomqtt.Client("127.0.0.1", gateway.port) as both,
+        ):
+            await all_of_a.subscribe("a/#")
+            await both.subscribe([("a/b", 1), ("a/+", 1), ("last", 1)])
+            await all_of_a.subscribe("last")
+            await kitchen.wait_for_subscribers("last", 1, PATIENCE)
+            for number in range(5):
+                await kitchen.publish("a/b", b"%d" % number)
+            await kitchen.publish("last", b"end")
+            found: list[list[bytes]] = []
+            for client in (all_of_a, both):
+                found.append([])
+                async for message in client.messages:
+                    found[-1].append(message.payload)
+                    if str(message.topic) == "last":
+                        break
+            return found
+
+    five = [b"0", b"1", b"2", b"3", b"4", b"end"]
+    assert asyncio.run(asyncio.wait_for(main(), PATIENCE)) == [five, five]
+
+
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("scheme", ["mqtt", "ws"])
 def test_mqtt_js_publishes_and_receives(lan: Lan, scheme: str, version: int) -> None:
