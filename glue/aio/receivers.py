@@ -137,7 +137,7 @@ class Receivers(BaseReceivers):
         return is_done
 
     async def wait_until_served(self, timeout: float | None = None) -> bool:
-        """Wait until this endpoint serves all partitions that it should have; whether it did in time."""
+        """Wait until this endpoint serves all partitions meant for it; return False on timeout."""
         until = None if timeout is None else time.monotonic() + timeout
         while not self._kind.is_settled:
             if until is not None and time.monotonic() >= until:
@@ -167,7 +167,7 @@ async def leave(runtime: Any, kinds: list[Any], timeout: float) -> bool:
 
 
 def parts_of(endpoint: Endpoint) -> ReceiverParts:
-    """What receivers of an endpoint need, made at first use."""
+    """Return the parts for an endpoint's receivers, made once."""
     if endpoint._receiving is None:
         driver = endpoint._running()
         endpoint._receiving = ReceiverParts(endpoint, LoopExecutor(endpoint), driver.order)
@@ -204,7 +204,7 @@ async def ask(endpoint: Endpoint, address: Address, payload: Any, timeout: float
 
 
 class Sent:
-    """What awaiting a message gives that was sent already."""
+    """The awaitable of a message that was already sent."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         """Nothing is waited for."""

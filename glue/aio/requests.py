@@ -52,7 +52,7 @@ class Gate:
 class Responder(BaseResponder):
     """A responder of an asyncio endpoint; also an asynchronous context manager.
 
-    What its handler returns is awaited if it can be; such handlers run side by side, 64 at most.
+    An awaitable result of the handler is awaited; such handlers run side by side, 64 at most.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Durable consumers: who reads a keeper's log under a name, how far each is, and who works on what.
+"""Durable consumers: named readers of a keeper's log, their positions, and their members' shares.
 
 State machines without a clock, a socket or a thread. One keeper is the *home* of a consumer: it stores the consumer's
-position beside its log, and gives each message to one member. `position.py` and `positions.py` are positions and their
-journal, `consumer.py` is one consumer at its home, `home.py` all of them, `membership.py` the other side, and `wire.py`
-what travels between the two.
+position beside its log, and gives each message to one member. `position.py` has positions, `positions.py` the journal.
+`consumer.py` is one consumer at its home, and `home.py` all consumers there. `membership.py` is the side of a member,
+and `wire.py` the messages between.
 """
 
 from glue.consumers.position import Position

@@ -1,11 +1,11 @@
 """One consumer at its home: reads the log, gives each message to one member, and moves the position.
 
-Which member gets what, the dispatcher of shared subscriptions decides. What it gives to a member is a *share*: messages
-of one record, with a number that counts up for each member. A member that is silent for SILENT ticks is removed, and
-others get its shares. From then on nothing that it says about them counts: an acknowledgement must come from the member
-that has the share now. So each message is committed once, by one member.
+The dispatcher of shared subscriptions assigns messages to members. A *share* is an assignment to a member: messages of
+one record, with a number that counts up for each member. A member that is silent for SILENT ticks is removed, and
+others get its shares. From then on its acknowledgements of them are ignored: only the member that has a share now can
+acknowledge. Therefore each message is committed once, by one member.
 
-A message whose handler raised comes again after a pause, which doubles each time. Others are not held up by it.
+If a handler raised, its message comes again after a pause, which doubles each time. No other message waits for this.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Content:
 
 
 class Share:
-    """What a member has: `next` counts its messages from 1 on, and is the first that it is not done with."""
+    """A share at a member: `next` is the number of the first unfinished message, counted from 1."""
 
     __slots__ = ("content", "next")
 
@@ -86,7 +86,7 @@ class Member:
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address  # endpoint id and life
         self.shares: dict[int, Share] = {}
-        self.total = self.got = 0  # shares that it was sent, and how many of them it has got
+        self.total = self.got = 0  # shares sent to this member, and how many have arrived
         self.silent = self.stalled = 0  # ticks
 
 
@@ -94,7 +94,7 @@ class Consumer:
     """The members and the position of one consumer."""
 
     def __init__(self, id: str, positions: Positions, log: Log, statistics: Counter[str]) -> None:
-        """Its state is in `positions`, and `about` has name, pattern, epoch and order."""
+        """`positions` has the state; `about` has name, pattern, epoch and order."""
         self.id = id
         self.members: dict[str, Member] = {}
         self.stuck_since = inf
@@ -123,12 +123,12 @@ class Consumer:
 
     @property
     def stored(self) -> Stored:
-        """What is stored of it."""
+        """The stored state."""
         return self._positions.stored[self.id]
 
     @property
     def position(self) -> Any:
-        """Its position."""
+        """The position."""
         return self.stored.position
 
     @property
@@ -143,7 +143,7 @@ class Consumer:
 
     @property
     def epoch(self) -> int:
-        """What carries an older number is refused."""
+        """The epoch; older ones are refused."""
         return int(self.stored.about["epoch"])
 
     def wants(self, topic: str) -> bool:
@@ -240,9 +240,9 @@ class Consumer:
         self._dispatcher.offer(content, content.count, key)
 
     def assign(self, now: float) -> Iterator[tuple[str, int, Content]]:
-        """What members are to be sent now: the member, the share's number, and the messages.
+        """Assign messages; yield each member, the share's number, and the messages.
 
-        Store `reach` before they leave.
+        Store `reach` before the messages leave.
         """
         for member, job in self._dispatcher.assign(now):
             known = self.members[member]
@@ -337,7 +337,7 @@ class Consumer:
         return (records[0][1].topic, records[0][1].published_at) if records else None
 
     def describe(self, now: float, keeper: str) -> dict[str, Any]:
-        """What people are shown of it; `lag` is -1 if the log cannot be read."""
+        """Describe the consumer; `lag` is -1 if the log cannot be read."""
         try:
             lag = self.lag()
         except StorageError:

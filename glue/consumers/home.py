@@ -1,9 +1,8 @@
-"""The consumers whose home is one keeper: takes what members ask, and says what to tell them.
+"""The consumers at one home keeper: takes the messages of members, and says what to send.
 
 Positions are synced at most COMMIT seconds after an acknowledgement. Each time the keeper opens its log, all epochs
-grow, so that nothing from before counts any more. Keepers tell each other of which consumers they are the home, so that
-a second one does not begin while the first is away. If two were begun all the same, on both sides of a split, the later
-one ends when they meet.
+grow, so that messages from before are refused. Each keeper tells the others of the consumers at its home, so that no
+second home begins while the first is away. If both sides of a split began a home, the later home ends when they meet.
 """
 
 from __future__ import annotations
@@ -356,7 +355,7 @@ class Home:
                 self._commit_at = -inf
             given += [(consumer, member, shares) for member, shares in by_member.items()]
         if self._commit_at == -inf and not self._commit(now):
-            for consumer, member, _ in given:  # nobody was sent anything
+            for consumer, member, _ in given:  # nothing was sent
                 self._tell(consumer.members[member].address, "fenced", consumer.name, consumer.pattern, member=member)
                 consumer.leave(member)
             return

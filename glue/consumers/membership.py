@@ -1,8 +1,8 @@
-"""The side of a member: finds the home of its consumer, joins, and says what it is done with.
+"""The side of a member: finds the home of its consumer, joins, and reports handled messages.
 
-A member asks all keepers of its pattern who the home is. Only once each of them has answered that there is none, it
-asks the one that rendezvous hashing gives to begin. What a home has sent to a member counts as long as the member is
-one. Once it is fenced, it forgets everything, and joins again under a new id.
+A member asks all keepers of its pattern for the home. Only once each keeper has answered that there is none, the
+member asks the keeper selected by rendezvous hashing to begin. Messages from a home count as long as the membership
+lasts. A fenced member forgets everything, and joins again under a new id.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Message = tuple[str, bytes]
 
 
 class Taken(NamedTuple):
-    """A share: who has it, its number, whether it may have been handled before, its messages and their publisher."""
+    """A share: member, number, whether it may have been handled before, messages and publisher."""
 
     member: str
     number: int
@@ -65,7 +65,7 @@ class Progress:
 
 
 class Membership:
-    """One member of a consumer. `on_fenced` is called when everything that it was sent is void."""
+    """One member of a consumer. `on_fenced` is called when all messages sent to it are void."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Membership:
         return self._ask(home, "join", member=self.member, **more)
 
     def flush(self) -> list[Message]:
-        """What the home is to be told now of what is done, in the order in which it was."""
+        """Take the reports to the home on handled messages, in the order of handling."""
         found = []
         for kind, run in groupby(self._owed, key=lambda one: one[0]):
             shares = [entry for _, entry in run]

@@ -1,6 +1,6 @@
 """A position in a log: which messages a reader is done with.
 
-A reader may be done with messages out of order. Therefore a position is an offset below which everything is done, and
+A reader may be done with messages out of order. Therefore a position is an offset, with everything below it done, and
 the ranges of offsets beyond it that are done, too.
 """
 
@@ -31,7 +31,7 @@ class Position:
 
     @property
     def gaps(self) -> int:
-        """Runs of offsets that are not done and lie below one that is."""
+        """Count the runs of unfinished offsets below a finished one."""
         return len(self._beyond)
 
     def is_done(self, offset: int) -> bool:

@@ -1,12 +1,12 @@
 """The journal of positions, a file beside the log of a keeper.
 
-Each entry is a JSON object that changes the state of one reader:
+Each entry is a JSON object that changes the state of a reader:
 
     {"id": name, "state": {…}}                    the whole state, as in a snapshot; null: the reader is forgotten
     {"id": name, "next": n, "done": [[a, b], …]}  done below n, and from a to b - 1
-    {"id": name, "reach": n}                      nothing from offset n on was given to anyone
+    {"id": name, "reach": n}                      nothing from offset n on was given to a member
 
-Entries wait until `sync`, which makes them durable. When the file has grown to several times the states, a snapshot
+Entries wait until `sync` makes them durable. When the file has grown to several times the states, a snapshot
 replaces it. An entry that a crash cut short is left out. So is everything after a damaged one: positions are older
 then, and messages come again, but none is left out.
 """

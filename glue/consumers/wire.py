@@ -1,4 +1,4 @@
-"""What members of consumers and their homes say to each other: a JSON object, a line feed, and for shares a bundle.
+"""Messages between members of consumers and their homes: a JSON object, a line feed, and for shares a bundle.
 
 A member asks keepers on `$glue/consumer/ask/KEEPER`:
 
@@ -132,7 +132,7 @@ def entries(head: dict[str, Any], key: str, size: int) -> list[list[Any]]:
 
 
 def done_entries(head: dict[str, Any], key: str) -> list[Done]:
-    """What a member is done with. Raises MalformedError."""
+    """Decode ranges of messages. Raises MalformedError."""
     found = []
     for one in entries(head, key, 3):
         share, first, last = (number(value, 1) for value in one)

@@ -1,8 +1,8 @@
 """One receiver in memory: its mailbox, and what handling a message means.
 
-`take` handles a message at once if nothing has to be waited for. Otherwise it returns the steps that are left, a
-generator. It yields what has to be waited for (`Load`, `Save`, `Await`), and a driver resumes it with the result, so
-threads, asyncio and the simulator share them. What a handler sends and answers leaves after the state that it changed
+`take` handles a message at once if nothing has to be waited for. Otherwise it returns a generator of the remaining
+steps. The generator yields each step to wait for (`Load`, `Save`, `Await`), and a driver resumes it with the result.
+Therefore threads, asyncio and the simulator share the steps. Messages and answers of a handler leave after the state
 was written. A receiver that waits for messages keeps little: no mailbox, no context, no state if it has none.
 """
 
@@ -142,7 +142,7 @@ class Activation:
         return context
 
     def _rest(self, mail: Any, returned: Any) -> Generator[Step, Any, None]:
-        """What follows when the handler returned."""
+        """Continue after the handler returned."""
         context = self.context
         assert context is not None
         if returned is not None:
@@ -233,7 +233,7 @@ class Activation:
                 self.surroundings.send(address, payload)
 
     def _failed(self, mail: Any, error: BaseException) -> Generator[Step, Any, None]:
-        """What follows when the handler raised."""
+        """Continue after the handler raised."""
         policy = getattr(self.receiver, "on_error", "drop")
         context, state, timers = self.context, self.state, self.timers
         assert context is not None

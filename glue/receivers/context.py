@@ -1,4 +1,4 @@
-"""What the programmer of a receiver sees, and the messages and steps between a receiver and its driver."""
+"""The programmer's view of a receiver, and the messages and steps between a receiver and its driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glue.receivers.store import Document
 
 
 class Receiver:
-    """The base of receivers; any class with these methods will do. At an asyncio endpoint they may be coroutines.
+    """The base of receivers; any class with these methods, or coroutines at an asyncio endpoint, will do.
 
     `idle` is after how many seconds without a message a receiver is put away. `on_error` is what an exception in
     `receive` leads to: "drop" the message, "restart" the receiver from its saved state, or "park" the message on the
@@ -45,7 +45,7 @@ class FunctionReceiver:
 
 
 def factory_of(factory: Any) -> Callable[[], Any]:
-    """What makes a receiver: the class, or else one object for all receivers of a function, as it keeps nothing."""
+    """Return the maker of receivers: the class, or one object for all receivers of a function, without state."""
     if isinstance(factory, type):
         return factory
     shared = FunctionReceiver(factory)
@@ -94,7 +94,7 @@ class Batch(Protocol):
 
 
 class Mail:
-    """A message in a mailbox. One of the same program that nobody waits for is there without a Mail."""
+    """A message in a mailbox. A local message that is not waited for has no Mail."""
 
     __slots__ = ("batch", "payload", "seq")
 
@@ -106,7 +106,7 @@ class Mail:
 
 
 class Call(Mail):
-    """A message whose sender waits: `settle` is called once with (error, answer), unless `batch` is told."""
+    """A message with a waiting sender: `settle` is called once with (error, answer), unless `batch` is told."""
 
     __slots__ = ("is_request", "path", "settle", "until")
 
@@ -173,7 +173,7 @@ Step = Load | Save | Await
 
 
 class Context:
-    """What a receiver sees while it handles a message. It ends with the message: keep values, not the context.
+    """A receiver's context while it handles a message. It ends with the message: keep values, not the context.
 
     `is_request` tells whether an answer is awaited.
     """

@@ -1,7 +1,7 @@
-"""Messages that came from one life of another endpoint, and what it is to be told of them.
+"""Messages that came from one life of another endpoint, and the reports to it.
 
-That batches were taken, and answers, leave at once. That messages were handled leaves when their whole batch was, or
-with anything else that leaves. Messages are settled by any thread; the rest is done under one lock.
+Reports of taken batches, and answers, leave at once. Reports of handled messages leave when their whole batch was
+handled, or with any other report. Messages are settled by any thread; the rest is done under one lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Outcome = Callable[[int, bool, BaseException | None, Any], Result | None]
 
 
 class Incoming:
-    """One batch that was taken; takes what became of its messages."""
+    """A taken batch; collects the results of its messages."""
 
     __slots__ = ("done", "inbox", "mails", "number", "others", "sender", "told", "total")
 
@@ -92,12 +92,12 @@ class Inbox:
         }
 
     def remind(self) -> None:
-        """Tell of all batches that are not done, again, so that they are not sent again."""
+        """Report all unfinished batches again, so that none is sent again."""
         told = set(self.taken)
         self.taken += [batch.number for batches in self._open.values() for batch in batches if batch.number not in told]
 
     def report(self) -> Report | None:
-        """What is to be told now; None for nothing. The caller holds the lock."""
+        """Take the report for now; None for nothing. The caller holds the lock."""
         taken, self.taken = self.taken[:BATCH_MESSAGES], self.taken[BATCH_MESSAGES:]
         moved, self.moved = self.moved[:BATCH_MESSAGES], self.moved[BATCH_MESSAGES:]
         count = self._few()

@@ -1,9 +1,9 @@
-"""Messages that this endpoint sends to receivers: which host each goes to, and what is not answered yet.
+"""Messages that this endpoint sends to receivers: the host of each, and the unanswered messages.
 
 A partition has a route. One batch of it at a time waits to be taken by the host; later messages gather meanwhile. If a
-host refuses a batch, hands messages back, or is lost, the route stops until each message under way is settled, and then
-sends all that were not handled again, in their order. So a receiver gets the messages of a sender in order, each at
-least once; it knows repeated ones by their numbers.
+host refuses a batch, hands messages back, or is lost, the route stops until each message under way is settled. Then it
+sends all unhandled messages again, in order. Therefore a receiver gets the messages of a sender in order, each at least
+once; repeated ones are known by their numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Settle = Callable[[Result | None], None]
 
 
 class Entry(NamedTuple):
-    """One message; `until` is when it is given up (monotonic seconds), `within` the seconds that its sender waits."""
+    """One message; `until` is when it is given up (monotonic seconds), `within` the seconds of the sender's wait."""
 
     seq: int
     id: str
@@ -102,7 +102,7 @@ class Outbox:
     ) -> bool:  # fmt: skip
         """Queue a message; returns whether `flush` has something to do.
 
-        `until` is when it is given up (monotonic seconds), `within` the seconds that its sender waits, 0 for no answer.
+        `until` is when it is given up (monotonic seconds), `within` the seconds of the sender's wait, 0 for no answer.
         """
         self.count += 1
         routes = self._routes.get(kind)
@@ -261,7 +261,7 @@ class Outbox:
             sent.route.batches.pop(sent.number, None)
 
     def _taken(self, now: float, number: int, host: str, here: set[int]) -> None:
-        """A host has taken a batch: the next one may follow; or it still has it, and all others of the route."""
+        """Note that a host has taken a batch, so the next may follow; or still has all batches of the route."""
         sent = self._batches.get(number)
         if sent is None or sent.route.owner != host:
             return
@@ -281,7 +281,7 @@ class Outbox:
             self._dirty[route] = None
 
     def _moved(self, now: float, number: int, host: str, owner: str) -> None:
-        """A host has refused a batch, as it does not own the partition; `owner` is who does, "" if unknown."""
+        """Note that a host refused a batch, as it is not the owner; `owner` is the owner, "" if unknown."""
         sent = self._batches.get(number)
         if sent is None or sent.route.owner != host or sent.route.taking != number:
             self._statistics["answers to unknown batches"] += 1
@@ -331,7 +331,7 @@ class Outbox:
         self._stop(route)
 
     def expire(self, now: float) -> list[Callable[[], None]]:
-        """Send again what has no answer, and give up what nobody took in time; what is under way may be handled."""
+        """Send unanswered batches again, and give up messages not taken in time; those under way may be handled."""
         calls: list[Callable[[], None]] = []
         for kind, waiting in list(self._unplaced.items()):
             self._unplaced[kind] = self._unexpired(now, waiting, calls)

@@ -1,9 +1,9 @@
-"""Which partitions of one kind this endpoint owns, and which records it should change.
+"""The partitions of one kind that this endpoint owns, and the records to change.
 
 The record of a partition is `{"host": id, "life": incarnation, "epoch": n}`, changed only by compare-and-set. A host
-takes a partition that nobody owns, or whose owner is lost, if rendezvous hashing gives it the partition. An owner hands
-a partition over to the host that should have it, once its receivers are put away. Safety does not depend on who
-believes whom lost: writes of state are conditional on the record.
+takes a partition that has no owner, or a lost one, if rendezvous hashing gives it the partition. An owner hands a
+partition over to the host given by hashing, once its receivers are put away. Safety does not depend on agreement about
+lost hosts: writes of state are conditional on the record.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def owner_of(record: Any) -> Owner | None:
 
 
 class Ownership:
-    """The records of one kind, and what one host makes of them."""
+    """The records of a kind, and the changes that one host makes."""
 
     def __init__(self, kind: str, partitions: int, host: str, life: int) -> None:
         self.kind = kind
@@ -54,7 +54,7 @@ class Ownership:
         self.is_known = False  # whether the records were read
         self._me = host, life
         self._hosts: dict[str, int] = {host: life}  # lives of the present hosts, this one included
-        self._asked: set[int] = set()  # partitions whose record is being changed
+        self._asked: set[int] = set()  # partitions with a record being changed
         self._wanted: dict[int, str] = {}  # as `wanted` found it, until the hosts change
         self._is_leaving = False
 
@@ -126,7 +126,7 @@ class Ownership:
         return found
 
     def hand_over(self, partition: int) -> Change | None:
-        """The change that gives a partition to the host that should have it; None if there is none any more."""
+        """Return the change that gives a partition to its wanted host; None if no change is due."""
         owner, wanted = self.owned(partition), self.wanted(partition)
         if owner is None or not wanted or wanted == self._me[0] or partition in self._asked:
             return None

@@ -1,4 +1,4 @@
-"""The state of one receiver: read from memory, written to the store before anything that follows from it leaves."""
+"""The state of a receiver: read from memory, written to the store before anything that follows from it leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds the receivers of one kind: time, timers, and other receivers."""
+"""Surroundings of the receivers of one kind: time, timers, other receivers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Decode = Callable[[Any], Any]
 
 
 class Surroundings(Protocol):
-    """What surrounds the receivers of one kind."""
+    """Surroundings of the receivers of one kind."""
 
     kind: str
     factory: Callable[[], Any]
@@ -28,7 +28,7 @@ class Surroundings(Protocol):
         """A payload as a value that can be kept: bytes or JSON. Raises PayloadError."""
 
     def check_send(self, address: str, payload: Any) -> tuple[str, Any]:
-        """What is to be sent later. Raises ConfigurationError, PayloadError, WouldBlockError."""
+        """Return what to send later. Raises ConfigurationError, PayloadError, WouldBlockError."""
 
     def send(self, address: str, payload: Any) -> None:
         """Send a message that was checked."""

@@ -1,12 +1,12 @@
-r"""Batches of messages to receivers, and what became of them.
+r"""Batches of messages to receivers, and reports on them.
 
 A batch is a line of JSON, a line with the JSON payloads as an array, and the other payloads:
 
     {"batch":n,"kind":"subnet:kind","partition":p,"partitions":64,"seqs":[…],"ids":[…]}\n[payload,…]\nbytes…
 
 `seqs` counts a sender's messages to one partition. `"bytes":[[i,size],…]` names the payloads that are bytes; their
-places in the array are null. `"asks":[[i,within,path],…]` names those whose sender waits for an answer, `within` so
-many milliseconds; `path` has the addresses that wait for it.
+places in the array are null. `"asks":[[i,within,path],…]` names messages to be answered, `within` so many
+milliseconds; `path` has the addresses that wait for the answer.
 
 An answer tells what became of several batches: `"taken":[n,…]`; `"moved":[[n,"host id"],…]`, to be sent there;
 `"done":[[n],[n,[seq,…]],…]`, whole batches or some messages were handled; `"results":[[n,seq,status,size,json],…]`,
@@ -41,7 +41,7 @@ class Message(Protocol):
 
     @property
     def seq(self) -> int:
-        """Its number."""
+        """The number."""
 
     @property
     def id(self) -> str:
@@ -65,7 +65,7 @@ class Message(Protocol):
 
 
 class Batch(NamedTuple):
-    """A batch as it arrives. `asks`: by index, the seconds that the sender waits and the addresses that wait."""
+    """A batch as it arrives. `asks`: by index, the seconds of the sender's wait and the waiting addresses."""
 
     number: int
     kind: str
@@ -78,7 +78,7 @@ class Batch(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of one message."""
+    """The result of one message."""
 
     seq: int
     status: int
@@ -87,7 +87,7 @@ class Result(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of batches: their numbers; `done` with numbers of messages, None for all of the batch."""
+    """A report on batches by number; `done` with numbers of messages, None for all of the batch."""
 
     taken: Sequence[int] = ()
     moved: Sequence[tuple[int, str]] = ()
@@ -118,7 +118,7 @@ def encode_batch(number: int, kind: str, partition: int, partitions: int, messag
 
 
 def encode_report(report: Report) -> bytes:
-    """What became of batches."""
+    """Encode a report."""
     head: dict[str, Any] = {}
     if report.taken:
         head["taken"] = report.taken
@@ -178,7 +178,7 @@ def decode_batch(head: dict[str, Any], body: bytes) -> Batch:
 
 
 def decode_report(head: dict[str, Any], body: bytes) -> Report:
-    """What became of batches. Raises MalformedError."""
+    """Decode a report. Raises MalformedError."""
     moved = [(integer(number), str(host)) for number, host in _rows(head.get("moved", []), 2)]
     done: list[tuple[int, Sequence[int] | None]] = []
     for row in _rows(head.get("done", [])):

@@ -17,7 +17,7 @@ class SyncConsumers(ConsumerMethods):
         raise NotImplementedError
 
     def _answers(self, head: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """What the keepers answer; those that do not in time are left out."""
+        """Return the keepers' answers; late keepers are left out."""
         driver = self._running()
         keepers = self._all_keepers()
         answers, ended = self._ask_keepers(keepers, head)

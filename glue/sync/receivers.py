@@ -1,4 +1,4 @@
-"""Receivers at a threaded endpoint: they run in a few threads of their own, which wait where a receiver has to."""
+"""Receivers at a threaded endpoint: a few threads of their own run them, and wait where a receiver has to."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Answer:
 class ThreadExecutor:
     """Runs receivers in a few threads, which are made as they are needed.
 
-    What waits for a model waits in no thread. A thread whose receiver blocks is noticed by `look`, or at once if the
-    wait is for a store or another receiver; then another thread takes its place.
+    A wait for a model needs no thread. `look` notices a thread with a blocked receiver, or at once if the receiver
+    waits for a store or another receiver; then another thread takes its place.
     """
 
     counts = False
@@ -104,7 +104,7 @@ class ThreadExecutor:
         """Call a function in one of the threads."""
         self._work.append(function)
         if not self._idle and len(self._threads) - self._waiting >= RUNNING:
-            return  # a thread takes it when it is done with what it does
+            return  # the next thread that is done takes it
         with self._condition:
             self._help(RUNNING + self._waiting)
 
@@ -240,7 +240,7 @@ class Receivers(BaseReceivers):
         return is_done
 
     def wait_until_served(self, timeout: float | None = None) -> bool:
-        """Wait until this endpoint serves all partitions that it should have; whether it did in time."""
+        """Wait until this endpoint serves all partitions meant for it; return False on timeout."""
         until = None if timeout is None else time.monotonic() + timeout
         while not self._kind.is_settled:
             if until is not None and time.monotonic() >= until:
@@ -278,7 +278,7 @@ MAKING = threading.RLock()
 
 
 def parts_of(endpoint: Endpoint) -> ReceiverParts:
-    """What receivers of an endpoint need, made at first use."""
+    """Return the parts for an endpoint's receivers, made once."""
     if endpoint._receiving is None:
         with MAKING:
             if endpoint._receiving is None:
