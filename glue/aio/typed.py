@@ -70,7 +70,7 @@ class TypedSubscription(Generic[T]):
 
 
 class Topic(BaseTopic[T]):
-    """A topic, or a pattern of topics, whose messages are values of one type. `Endpoint.topic` makes it."""
+    """A topic, or a pattern of topics, with values of one type as messages. `Endpoint.topic` makes it."""
 
     async def publish(
         self, value: T, topic: str | None = None, **options: Unpack[PublishOptions]
@@ -144,8 +144,8 @@ class AioTyped:
         """Give a topic, or a pattern of topics, a type and a quality of service.
 
         pattern: a topic, or a pattern with the wildcards `+` and `#`.
-        kind: a dataclass, msgspec.Struct, pydantic model, protobuf message, or numpy.ndarray, whose values are the
-            messages; without it, payloads are as those of `publish`.
+        kind: the type of messages: a dataclass, msgspec.Struct, pydantic model, protobuf message, or numpy.ndarray;
+            without it, payloads are as those of `publish`.
         qos: a quality of service, such as `glue.EVENT`; see docs/qos.md.
         codec: how values of the type travel, such as "msgpack"; None: as JSON, protobuf or an array.
         writable: copy each array that arrives, so that it can be changed.

@@ -2,8 +2,8 @@
 
 State machines without a clock, a socket or a thread. One keeper is the *home* of a consumer: it stores the consumer's
 position beside its log, and gives each message to one member. `position.py` has positions, `positions.py` the journal.
-`consumer.py` is one consumer at its home, and `home.py` all consumers there. `membership.py` is the side of a member,
-and `wire.py` the messages between.
+`consumer.py` is one consumer at its home, and `home.py` all consumers there. `membership.py` is a member's side, and
+`wire.py` the messages between.
 """
 
 from glue.consumers.position import Position

@@ -191,7 +191,7 @@ class BaseEndpoint:
         self._core.failed()
 
     def _heal_watch(self) -> HealWatch:
-        """What watches for peers that come back after they fell silent."""
+        """Return the watch for peers that come back after a silence."""
         if self._heals is None:
             from glue.endpoint.healed import HealWatch
 

@@ -65,7 +65,7 @@ class ConsumerMethods:
         raise NotImplementedError
 
     def _open_consuming(self) -> Consuming:
-        """What this endpoint is a member of. Raises ClosedError."""
+        """Return the endpoint's memberships. Raises ClosedError."""
         if self._consuming is None:
             from glue.consumers.wire import tell_topic
             from glue.endpoint.consuming import Consuming

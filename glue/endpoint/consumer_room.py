@@ -130,7 +130,7 @@ class ConsumerRoom(PokedRoom):
         self._parts.finished(self, taken, place, is_done)
 
     def around(self, handler: Handler | None, payload_only: bool) -> Handler | None:
-        """A handler of messages that calls this one, and then tells what became of it."""
+        """Wrap a handler: acknowledge on return, unless by hand; refuse on an error."""
         if handler is None:
             return None
         self._is_iterated = False

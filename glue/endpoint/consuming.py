@@ -1,7 +1,7 @@
-"""The durable consumers that an endpoint is a member of, as far as threads, asyncio and the simulator share it.
+"""The memberships of an endpoint in durable consumers, shared by threads, asyncio and the simulator.
 
-`glue.consumers.Membership` decides; here it gets time, a lock, and the endpoint's topics. What homes tell comes from
-the thread that received it, timers from within a turn, and acknowledgements from any thread.
+`glue.consumers.Membership` decides; here it gets time, a lock, and the endpoint's topics. Messages of homes come from
+the receiving thread, timers from within a turn, and acknowledgements from any thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An endpoint without its driver: the stack, its outbox and its peers.
 
 The threaded, the asyncio and the simulated endpoint share this core. The core reads no clock and opens no socket. Only
-`PublicationOutbox` is thread-safe: it has its own lock, so that publishing never waits for a turn.
+`PublicationOutbox` is thread-safe: with a lock of its own, publishing never waits for a turn.
 """
 
 from __future__ import annotations

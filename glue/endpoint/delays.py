@@ -31,7 +31,7 @@ LONGEST: Final = 10**9
 class Delayed(AlarmReceiver):
     """A message that waits to be published.
 
-    `topic` is its topic. `receipt` is its receipt, if `publish` was called with `receipt=True`; it is incomplete until
+    `topic` is the topic. `receipt` is the receipt, if `publish` was called with `receipt=True`; it is incomplete until
     the message is published.
     """
 

@@ -1,9 +1,9 @@
 """Acknowledgements on disk, at the publisher: which messages are durable at how many keepers.
 
-A keeper is known by its interest in `$glue/keeper/<"disk" or "memory">/<replicas>/<pattern>`, on which nothing is
-published; 0 replicas stand for a keeper that keeps everything. A publisher that wants acknowledgements subscribes to
-`$glue/durable/<its id>/<its life>`. Keepers that see this interest publish there, after each sync, what has become
-durable of its messages:
+A keeper is known by its interest in `$glue/keeper/<"disk" or "memory">/<replicas>/<pattern>`. Nothing is published on
+this topic; 0 replicas stand for a keeper of everything. A publisher that wants acknowledgements subscribes to
+`$glue/durable/<its id>/<its life>`. After each sync, keepers that see this interest publish there the messages that
+have become durable:
 
     {"durable": [[topic, first, stop], …]}        sequence numbers from first to stop - 1
     {"refused": [[topic, first, stop], …], "cause": text}
@@ -96,7 +96,7 @@ Keepers = dict[str, dict[str, int]]
 
 
 class Durability:
-    """The expectations of one life of an endpoint, and the keepers that it knows. Thread-safe."""
+    """The expectations of one life of an endpoint, and its known keepers. Thread-safe."""
 
     def __init__(self, identity: Any, name_of: Callable[[str], str], statistics: Counter[str]) -> None:
         """`identity` has the id and the life of the endpoint."""
@@ -124,7 +124,7 @@ class Durability:
 
     @property
     def disks(self) -> Keepers:
-        """The patterns of each keeper that has a disk, with the replicas that it wants; this endpoint may be one."""
+        """The patterns of each keeper with a disk, and the wanted replicas; this endpoint may be among them."""
         return self._keepers[DISK]
 
     def covering(self, pattern: str) -> list[str]:
@@ -163,7 +163,7 @@ class Durability:
                 tell(publisher, life)
 
     def keeps(self, keeper: str, place: str, pattern: str, replicas: int | None) -> None:
-        """Note that a keeper, perhaps this endpoint, keeps a pattern on its disk or in its memory."""
+        """Note that a keeper, perhaps this endpoint, keeps a pattern on disk or in memory."""
         with self._lock:
             patterns = self._keepers[place].setdefault(keeper, {})
             if len(patterns) >= PATTERNS:

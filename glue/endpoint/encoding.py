@@ -16,7 +16,7 @@ _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
 class NeedsCodecError(Exception):
-    """A payload is of a type with a codec of its own, whose name is `codec`; only messages have codecs."""
+    """A payload is of a type with a codec of its own, named `codec`; only messages have codecs."""
 
     def __init__(self, codec: str) -> None:
         super().__init__(codec)
@@ -26,7 +26,7 @@ class NeedsCodecError(Exception):
 def encoded(payload: Any, with_codec: bool = False) -> tuple[bytes, bool]:
     """The payload as bytes, and whether they are JSON; raises PayloadError for what is neither.
 
-    With `with_codec`, raises NeedsCodecError, else PayloadError, for a payload whose type has a codec.
+    With `with_codec`, raises NeedsCodecError, else PayloadError, if the type of the payload has a codec.
 
     Bytes-like objects (whatever `memoryview` takes) travel as they are. Anything else must be a JSON value: None,
     bool, int from -2**63 to 2**64 - 1, finite float, str, list (or tuple, which arrives as a list), dict with str

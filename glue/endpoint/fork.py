@@ -1,8 +1,8 @@
 """The objects that a forked child releases.
 
 A child has the memory and the file descriptors of its parent. What the parent closes later stays open as long as the
-child lives that has a copy: a port stays taken, a lock held, and what comes for a group fills a buffer that nobody
-reads. So whoever has descriptors closes the child's copies, which changes nothing for the parent.
+child has a copy: a port stays taken, a lock held, and datagrams to a group fill an unread buffer. Therefore each owner
+of descriptors closes the child's copies, which changes nothing for the parent.
 """
 
 from __future__ import annotations

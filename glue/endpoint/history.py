@@ -64,7 +64,7 @@ class Offers:
         self._statistics = statistics
 
     def change(self, news: PeerInterest) -> tuple[list[str], list[str]]:
-        """Take a change of a peer's interests; returns those by which it serves from now on, and no more."""
+        """Take a change of a peer's interests; return its new offers of history, and the ended ones."""
         added = [name for name in news.added if name.startswith(SERVING)]
         removed = [name for name in news.removed if name.startswith(SERVING)]
         offered = [interest for interest in added if self.add(news.peer, interest)]
@@ -111,7 +111,7 @@ class Clocks(Protocol):
 
 
 class History:
-    """The history that an endpoint keeps and serves, and its subscriptions that read history."""
+    """The history that an endpoint keeps and serves, and its subscriptions to history."""
 
     def __init__(
         self,

@@ -60,8 +60,8 @@ class HistoryMethods:
     _owner: OwnerFunctions
     _COUNTS: bool
     _served: dict[str, Announcement] | None = None  # set by the first `remember`; by pattern
-    _reads: History | None = None  # whose pages are received
-    _asked: History | None = None  # whose requests are received
+    _reads: History | None = None  # its pages are received
+    _asked: History | None = None  # its requests are received
 
     def _order_request(self, request: StackRequest) -> None:
         raise NotImplementedError
@@ -78,7 +78,7 @@ class HistoryMethods:
     ) -> None:
         """Keep what this endpoint publishes from now on, for subscriptions that start later.
 
-        pattern: which topics; a topic that matches several patterns obeys the first one in the alphabet.
+        pattern: the topics; a topic that matches several patterns obeys the first in the alphabet.
         last: how many messages of each topic are kept; None: no limit.
         age: how many seconds, or text such as "10m" or "2h"; None: no limit.
         size: how many bytes for all topics of this pattern, 512 for each message included, or text such as "64MB"; the
@@ -114,7 +114,7 @@ class HistoryMethods:
         self._order_request(Subscribe(asks, ask_topic(self._core.identity.endpoint_id)))
 
     def _serve_kept(self, interest: str, log: Log) -> None:
-        """Serve what is in a log to those who read history."""
+        """Serve the content of a log to readers of history."""
         history = self._history()
         history.serve(log)
         self._receive_requests(history)

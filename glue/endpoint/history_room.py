@@ -24,10 +24,10 @@ class Parts(Protocol):
     lock: RLock
 
     def arrived(self, count: int) -> None:
-        """Count messages that came to a subscription, or with a negative number those that come another way."""
+        """Count messages that came to a subscription; a negative number: messages that come another way."""
 
     def opened(self, coded: Any) -> list[Delivery | Missed]:
-        """Decode a delivery whose payloads are in a codec."""
+        """Decode a delivery with payloads in a codec."""
 
     def ended(self, room: HistoryRoom) -> None:
         """A subscription was closed."""
@@ -37,7 +37,7 @@ class Parts(Protocol):
 
 
 class PokedRoom:
-    """A queue into which messages come another way than by `put`, and which tells its subscription of them."""
+    """A queue that gets messages another way than by `put`, and tells its subscription."""
 
     cause = ""
     """It drops nothing."""

@@ -268,7 +268,7 @@ class KeepMethods(Generic[SomeReceipt]):
 
     @contextmanager
     def _dropped_unless_published(self, receipt: Receipt | None) -> Iterator[None]:
-        """Expect no acknowledgements of messages whose publication raises."""
+        """Expect no acknowledgements of a message if publishing raises."""
         try:
             yield
         except BaseException:

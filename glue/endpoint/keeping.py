@@ -1,4 +1,4 @@
-"""Keeping: what an endpoint stores of the topics that it keeps, and what it tells their publishers.
+"""Keeping: storage of the topics that an endpoint keeps, and reports to their publishers.
 
 A state machine without thread and clock: the threaded endpoints run it in a thread of its own, off the delivery path,
 the simulated one at once. Deliveries become records; after a sync the publishers that asked for it are told what has
@@ -44,7 +44,7 @@ class LogWatcher(Protocol):
     """Sees what a log stores, in the thread that stores. Must neither wait nor raise."""
 
     def appended(self, begin: int, end: int, records: Sequence[Record]) -> None:
-        """Records were appended from one offset to another; those that were stored before got no offset."""
+        """Take records appended from one offset to another; records stored before got no offset."""
 
     def synced(self, durable: int) -> None:
         """Everything below an offset is durable."""
@@ -66,7 +66,7 @@ class Keeping:
         self.failure = ""
         self.retentions: list[Retention] = []
         self.watchers: list[LogWatcher] = []
-        self.consumers: Any = None  # the consumers whose home is this log; set if it is on a disk
+        self.consumers: Any = None  # the consumers with their home here; set if the log is on a disk
         self._log = log
         self._durability = durability
         self._identity = durability.identity
@@ -80,7 +80,7 @@ class Keeping:
     # ---------------------------------------------------------------------------------------- publishers
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether a consumer whose home is here is for a topic."""
+        """Whether a consumer with its home here is for a topic."""
         return self.consumers is not None and self.consumers.wants(topic)
 
     def tell_all(self, publisher: str, life: int) -> None:

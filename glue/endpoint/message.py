@@ -18,7 +18,7 @@ MESSAGE_COST = 64  # estimated bytes of bookkeeping for any waiting message
 
 
 class Message:
-    """One message as it arrived.
+    """A message as it arrived.
 
     `payload` is bytes, or the decoded value if it was published as a JSON value or with a codec. `sequence` numbers the
     messages of this publisher on this topic, from 1.
@@ -91,7 +91,7 @@ class Message:
         return wrapped.startswith(SHARED) and wrapped.split("/", 5)[4] == "1"
 
     def acknowledge(self) -> None:
-        """Tell that this message is done, so that it never comes again; for messages of a durable consumer.
+        """Mark this message as done, so that it never comes again; for messages of a durable consumer.
 
         Raises ConfigurationError for any other message.
         """
@@ -144,7 +144,7 @@ def weight(message: Message) -> int:
 
 
 def delivery_weight(delivery: Delivery) -> int:
-    """Bytes that a delivery is taken to weigh while it waits for one subscription."""
+    """Estimate the bytes of a delivery while it waits for one subscription."""
     payloads, length = delivery.payloads, delivery.length
     if length is not None:
         return (length + MESSAGE_COST) * len(payloads)

@@ -74,7 +74,7 @@ class EndpointParts:
 
 
 class _Unasked:
-    """The token of a request whose answer is ignored."""
+    """The token of a request with an ignored answer."""
 
     def answered(self, answer: Ending) -> None:
         """Ignore the answer."""
@@ -218,7 +218,7 @@ class BaseLock:
         return max(0.0, self._ends - time.monotonic())
 
     def _renewal(self, lease: float | None) -> ModelCall[int]:
-        """Return the call that renews the lease; `lease` is its new length in seconds, None keeps the old one."""
+        """Return the call that renews the lease; `lease` is the new length in seconds, None keeps the old."""
         self._lease = self._lease if lease is None else lease
         return renew_lock(self.name, self._owner, self._lease)
 

@@ -114,7 +114,7 @@ def watch(subscription: Hashable, pattern: str) -> ModelCall[int]:
 
 
 def take_lock(name: str, owner: str, lease: float) -> ModelCall[tuple[int, float]]:
-    """Take a lock, when its holder gives it back; the result is that of `locked`."""
+    """Take a lock once its holder has released it; the result is as for `locked`."""
     return ModelCall(Write([AcquireLock(name, owner, lease_ms(lease))], patient=True), locked)
 
 

@@ -23,7 +23,7 @@ PRIORITIES: dict[Priority, int] = {"urgent": URGENT, "high": HIGH, "normal": NOR
 KEY = 1000
 """Characters of the key of a message to groups at most."""
 
-LARGE_MESSAGE = 32 << 10  # bytes of a normal message from which on it is LARGE: half of what one system call sends
+LARGE_MESSAGE = 32 << 10  # bytes from which on a normal message is LARGE: half of what a system call sends
 
 
 def class_of(priority: Priority, size: int) -> int:

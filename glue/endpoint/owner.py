@@ -1,4 +1,4 @@
-"""The functions of an endpoint that its subscriptions and their queues call."""
+"""The functions of an endpoint for its subscriptions and their queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a keeper receives: deliveries to store, and those that other keepers store, which it holds for a while."""
+"""The deliveries to a keeper: some to store, and some that other keepers store, to hold for a while."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SPARES = 16 << 20
 
 
 class PlacedKept(Kept):
-    """Hands the deliveries of a pattern to what stores them, unless other keepers keep their topics.
+    """Hands the deliveries of a pattern to the writer, unless other keepers keep their topics.
 
-    Those it holds in memory, until it would know if one of the others was lost before.
+    Deliveries for other keepers stay in memory until the loss of a keeper would be known.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ def promise_of(interest: str) -> tuple[int, str] | None:
 
 
 def role_of(interest: str) -> Role | None:
-    """Return the statement of an interest; None for one that glue uses otherwise, or that is malformed."""
+    """Return the statement of an interest; None for other interests of glue, and malformed ones."""
     if interest.startswith(PUBLISHER):
         promise = promise_of(interest)
         return None if promise is None else ("publisher", promise[1])

@@ -66,7 +66,7 @@ class PresenceMethods:
         raise NotImplementedError
 
     def announce(self, pattern: str, *, publish_every: float | None = None) -> PublisherAnnouncement:
-        """Tell the network that this endpoint publishes to the topics that match a pattern.
+        """Announce this endpoint as a publisher of the topics that match a pattern.
 
         publish_every: a promise that each of these topics has a message at least every so many seconds.
 

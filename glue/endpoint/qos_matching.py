@@ -1,8 +1,8 @@
-"""Matches the publishers and subscribers of one endpoint with those of others, by the quality of service they tell.
+"""Matches the publishers and subscribers of one endpoint with others, by quality of service.
 
-Each side compares on its own, so both are told of a difference, once for each pair. A subscription asks here whether it
-is to have a delivery: none of publishers that do not match where one side is strict, and of exclusive publishers those
-of the owner. The owner of a topic is the strongest that lives and keeps its deadline.
+Each side compares on its own, so both are told of a difference, once for each pair. A subscription asks here whether to
+take a delivery: none of a publisher that does not match if one side is strict, and of exclusive publishers only those
+of the owner. The owner of a topic is the strongest live publisher that keeps its deadline.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class QoSMismatch:
 
 
 class Rank(NamedTuple):
-    """An exclusive publisher of a topic; the smallest one that keeps its deadline is the owner."""
+    """An exclusive publisher of a topic; the smallest that keeps its deadline is the owner."""
 
     weakness: int
     peer: str
@@ -243,7 +243,7 @@ class Matching(Receiver):
                 self.version += 1
 
     def _compared(self, mine: Statement, peer: str, other: Statement) -> QoSMismatch | None:
-        """What is to be told of a pair; None if it was told, or all is well."""
+        """Return the mismatch of a pair; None if told before, or none."""
         if mine.way == other.way or not meet(mine.pattern, other.pattern):
             return None
         pair = mine, peer, other

@@ -1,4 +1,4 @@
-"""The methods for quality of service that every kind of endpoint has: they put options together that there are."""
+"""The methods for quality of service of every kind of endpoint: each combines options of other methods."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class QoSMethods:
         raise NotImplementedError
 
     def _qos_matching(self) -> Matching:
-        """What matches offers and requests; the first call asks which there are."""
+        """Return the `Matching`; the first call asks for offers and requests."""
         if self._matching is None:
             from glue.endpoint.qos_matching import Matching
 
@@ -151,7 +151,7 @@ class QoSMethods:
 
 
 class Offer:
-    """An offer that peers are told of; `options` are those of `publish` that it stands for."""
+    """An offer to peers; `options` are the options of `publish` that it stands for."""
 
     def __init__(self, options: dict[str, Any], close: Callable[[], None]) -> None:
         self.options = options

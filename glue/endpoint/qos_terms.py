@@ -94,7 +94,7 @@ def _milliseconds(seconds: float | None) -> int:
 
 
 def statement_of(interest: str) -> Statement | None:
-    """What an interest below QOS tells; None if it is malformed."""
+    """Decode an interest below QOS; None if it is malformed."""
     parts = interest.removeprefix(QOS).split("/", 2)
     if len(parts) != 3 or parts[0] not in (OFFER, REQUEST) or (found := _CODE.fullmatch(parts[1])) is None:
         return None

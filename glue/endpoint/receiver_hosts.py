@@ -32,7 +32,7 @@ Resume = Callable[[Any, BaseException | None], None]
 
 
 class Executor(Protocol):
-    """What differs between threads, asyncio and the simulator."""
+    """Differences between threads, asyncio and the simulator."""
 
     counts: bool
     """Whether a token tells the endpoint itself that a delivery was handled."""
@@ -51,7 +51,7 @@ class Executor(Protocol):
 
 
 class Beat:
-    """What is known of one host."""
+    """The latest beat of a host."""
 
     __slots__ = ("at", "kinds", "life")
 

@@ -1,4 +1,4 @@
-"""The receivers of one kind at one endpoint, as they see what surrounds them: time, timers, other receivers."""
+"""The receivers of one kind at one endpoint, and their surroundings: time, timers, other receivers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Kind(Running):
         return copied(payload)
 
     def check_send(self, address: str, payload: Any) -> tuple[str, Any]:
-        """What is to be sent later. Raises ConfigurationError, PayloadError, WouldBlockError."""
+        """Return what to send later. Raises ConfigurationError, PayloadError, WouldBlockError."""
         target = parse(address, self._subnet)
         self.runtime.check_room(target)
         return str(target), copied(payload)
@@ -162,7 +162,7 @@ class Kind(Running):
         return all(self.serves(part) for part in range(self.partitions) if ownership.wanted(part) == host)
 
     def counters(self) -> dict[str, Any]:
-        """What `glue receivers` shows."""
+        """Count for `glue receivers`."""
         with self.runtime.lock:
             waiting = sorted(self.waiting(), reverse=True)
             return {

@@ -1,4 +1,4 @@
-"""What every kind of endpoint offers for receivers, whoever drives it."""
+"""The methods for receivers, common to every kind of endpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BaseReceivers:
 
     @property
     def kind(self) -> str:
-        """The kind, with its subnet if it has one."""
+        """The kind, with its subnet if any."""
         return self._kind.kind.removeprefix(":")
 
     @property
@@ -50,7 +50,7 @@ class BaseReceivers:
 
 
 def remote(error: BaseException, address: Address) -> BaseException:
-    """What the caller of a receiver on this endpoint gets, as from any other."""
+    """Return the error for a caller on this endpoint, as from any other."""
     if isinstance(error, GlueError):
         return error
     return RemoteError(str(address), type(error).__name__, str(error))

@@ -1,4 +1,4 @@
-"""What a receiver waits for, as its driver sees it."""
+"""Operations of a receiver, as its driver sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The partitions of one kind at one endpoint: which are owned, and where the state of their receivers is kept."""
+"""The partitions of one kind at one endpoint: their owners, and the storage of the receivers' state."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Partitions:
         self._store = store
         self._is_fenced = is_fenced
         self._draining: set[int] = set()
-        self._ready: dict[int, int] = {}  # owned partitions whose store knows the epoch
+        self._ready: dict[int, int] = {}  # epochs known to the store, of owned partitions
         self._readying: set[int] = set()
         self._root = f"receivers/{quote(kind, safe='')}"
         self._reread = False
@@ -139,7 +139,7 @@ class Partitions:
         return owner is not None and partition not in self._draining and self._ready.get(partition) == owner.epoch
 
     def _drop(self, lost: set[int]) -> None:
-        """This endpoint lost partitions: what waits is handed back, and nothing in memory is written any more."""
+        """Drop lost partitions: hand back waiting messages, and write nothing in memory any more."""
         self._draining -= lost
         for partition in lost:
             self._ready.pop(partition, None)
@@ -174,7 +174,7 @@ class Partitions:
         self._make_ready()
 
     def _drained(self) -> list[int]:
-        """The partitions to hand over of which no receiver is in memory; those that are, are put away."""
+        """Put away receivers of partitions to hand over; return the partitions without receivers."""
         left = set()
         for activation in list(self.activations.values()):
             if activation.partition in self._draining:
@@ -245,7 +245,7 @@ class Partitions:
         return Ask(self._model, ids)
 
     def _operation(self, activation: Activation, step: Step) -> Operation:
-        """What a step of a receiver means here. Raises AgainError if its partition is not owned any more."""
+        """Return the operation of a step. Raises AgainError if the partition is not owned any more."""
         if isinstance(step, Await):
             return Awaitable(step.awaitable)
         partition = activation.partition
@@ -272,7 +272,7 @@ class Partitions:
 
 
 def own(document: Document | None) -> Document | None:
-    """A document of one's own, as a store may keep the object that it is given, and give what it keeps."""
+    """Copy a document, as a store may keep the object that it is given, and return this object."""
     found: Document | None = orjson.loads(orjson.dumps(document))
     return found
 

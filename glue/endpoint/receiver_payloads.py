@@ -30,7 +30,7 @@ def _adapter(kind: Any) -> Adapter[Any]:
 
 
 def decoders(types: Iterable[type]) -> dict[str, Callable[[Any], Any]]:
-    """What makes values of typed messages, by the names they travel with. Raises ConfigurationError."""
+    """Return the decoders of typed messages, by names on the wire. Raises ConfigurationError."""
     found: dict[str, Callable[[Any], Any]] = {}
     for kind in types:
         adapter = _adapter(kind)

@@ -1,4 +1,4 @@
-"""What became of messages to receivers: from a receiver's answer to a result on the wire, and back."""
+"""Results of messages to receivers: from a receiver's answer to a result on the wire, and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Settled = Callable[[BaseException | None, Any], None]
 
 
 def result_of(seq: int, is_request: bool, error: BaseException | None, answer: Any) -> Result | None:
-    """What became of a message of a batch; None if it was handled, and that is all."""
+    """Return the result of a message; None if it was handled and is no request."""
     if isinstance(error, (AgainError, FencedError)):
         return Result(seq, AGAIN)
     if error is not None:
@@ -39,7 +39,7 @@ def _printable(text: str) -> str:
 
 
 def settled_by(address: str, settle: Settled | None) -> Settle | None:
-    """What to call with the result of a message to this address."""
+    """Return the taker of a result of a message to this address."""
     if settle is None:
         return None
 
@@ -64,7 +64,7 @@ def settled_by(address: str, settle: Settled | None) -> Settle | None:
 
 
 def local_answer(settle: Settled) -> Settled:
-    """What a receiver of this program calls with its answer, so that it is as if it came from elsewhere."""
+    """Wrap `settle`, so that an answer of this program is like an answer from elsewhere."""
 
     def take(error: BaseException | None, answer: Any) -> None:
         if error is None:

@@ -1,4 +1,4 @@
-"""The receivers of one kind in memory: which there are, what waits for them, and what runs them."""
+"""The receivers of one kind in memory, their waiting messages, and the way they run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Running(Partitions):
         self._lock = runtime.lock
         self._clock: Callable[[], float] = runtime.core.requests.clock
         self._time = runtime.now()  # as of the latest tick: one object, which passive receivers share
-        self._to_wake: set[str] = set()  # receivers with durable timers whose store failed
+        self._to_wake: set[str] = set()  # receivers with durable timers and a failed store
 
     def tick(self, now: float) -> None:
         """Do what is due."""
@@ -245,7 +245,7 @@ class Running(Partitions):
             self._hand_back(activation)
 
     def again(self, activation: Activation, item: Any, error: BaseException) -> None:
-        """Hand a message back to its sender; one of this program goes by the outbox, at the end of its route."""
+        """Hand a message back to its sender; a local message goes by the outbox, at the end of its route."""
         kind = item.__class__
         if kind in (Wake, TimerMail):
             return

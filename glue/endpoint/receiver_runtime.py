@@ -1,7 +1,7 @@
 """The receivers of one endpoint: what threads, asyncio and the simulator share.
 
 Hosts of kinds publish a beat twice a second. A host that is silent for some beats is taken for lost by the other hosts
-and by senders, sooner than discovery does. That needs no agreement: who owns a partition is decided in the model.
+and by senders, sooner than discovery does. That needs no agreement: the model decides on the owner of a partition.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ logger = logging.getLogger("glue")
 
 
 class ReceiverRuntime(HostRuntime):
-    """Receivers that this endpoint hosts, and messages that it sends to others."""
+    """Receivers that this endpoint hosts, and its messages to other receivers."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class ReceiverRuntime(HostRuntime):
         with self.lock:
             if self.is_closed:
                 return
-            if now - self._ticked_at > SILENT / 2:  # this process stood still: nobody else was silent
+            if now - self._ticked_at > SILENT / 2:  # this process stood still: no host was silent
                 for beat in self.beats.values():
                     beat.at = max(beat.at, now)
             self._ticked_at = now

@@ -77,7 +77,7 @@ class RequestMethods:
     # ----------------------------------------------------------------------------------------- responders
 
     def respond(self, pattern: str, handler: RequestHandler) -> BaseResponder:
-        """Answer the requests whose topics match a pattern."""
+        """Answer requests on topics that match a pattern."""
         raise NotImplementedError
 
     def responder(self, pattern: str) -> Callable[[AnyHandler], AnyHandler]:
@@ -125,7 +125,7 @@ class RequestMethods:
             self._close_responder(responder)
 
     def responders(self, topic: str) -> list[str]:
-        """Names of the endpoints that are known to answer a topic, sorted; this one may be among them."""
+        """Names of the known responders of a topic, sorted; this endpoint may be among them."""
         check_topic(topic)
         requests = self._core.requests
         return sorted(map(requests.name_of, requests.responders(topic)))
@@ -189,7 +189,7 @@ def replies_of(calls: Iterable[Call]) -> Iterator[Reply]:
 
 
 def ended_and_waiting(calls: Iterable[Call]) -> tuple[list[Call], list[Call]]:
-    """Part calls into those that have ended and those that wait."""
+    """Part calls into ended calls and waiting calls."""
     parts: tuple[list[Call], list[Call]] = [], []
     for call in calls:
         parts[not call.is_over].append(call)

@@ -72,7 +72,7 @@ class Requests:
         heirs.add(self)
 
     def _after_fork(self) -> None:
-        """Make the lock; again in a forked child, where nobody is left to release it."""
+        """Make the lock; again in a forked child, where no thread can release it."""
         self.lock = RLock()
 
     def use_clocks(self, monotonic: Callable[[], float], unix_time: Callable[[], float]) -> None:
@@ -142,7 +142,7 @@ class Requests:
         return min(call.due for call in calls) - self.clock()
 
     def drop(self, calls: Sequence[Call]) -> None:
-        """Nobody waits for these calls any more."""
+        """Drop calls that are not awaited any more."""
         with self.lock:
             for call in calls:
                 self._requester.drop(call, RequestError("dropped"))

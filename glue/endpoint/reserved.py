@@ -1,4 +1,4 @@
-"""Topics that a program may publish to: well-formed, and none of those that glue uses itself."""
+"""Topics that a program may publish to: well-formed, and not used by glue itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A responder: the requests that match one pattern, and the answers of its handler.
 
-What every kind of endpoint shares. A request is looked at when it arrives, even while the handler is at work on another
-one, since its age counts from there. It is handled, or dropped if its caller has given up or left meanwhile.
+Every kind of endpoint shares this part. A request is looked at when it arrives, even while the handler is at work,
+since its age counts from there. Then it is handled, or dropped if its caller has given up or left meanwhile.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Announcement(Receiver):
 
 
 class BaseResponder(Receiver):
-    """Answers the requests whose topics match a pattern, until it is closed."""
+    """Answers requests on topics that match a pattern, until it is closed."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class BaseResponder(Receiver):
         )  # fmt: skip
 
     def _is_chosen(self, delivery: Delivery) -> bool:
-        """Whether it is this responder that answers, of those of this endpoint that match: the first that is open."""
+        """Whether this responder answers: it is the first open one of the endpoint's matching responders."""
         tokens: Any = delivery.tokens
         if len(tokens) == 1:
             return True
@@ -196,7 +196,7 @@ class BaseResponder(Receiver):
             return self._failed_tail(request, error)
 
     def _failed_tail(self, request: Request, error: BaseException) -> bytes:
-        """The end of the reply with an error that the handler raised; call it where that is handled."""
+        """Return the end of the reply for an error of the handler; call it where the error is handled."""
         self._failures.note(request)
         self._owner.failed()
         return tail_of_error(error)

@@ -158,7 +158,7 @@ def open_secrets(
 def sealed_at_rest(
     directory: Directory, key: Any, entropy: Callable[[int], bytes] | None, place: str
 ) -> SealedDirectory:
-    """Return a directory whose files are sealed; `key` is a `Key`, or the path of its file.
+    """Return a directory of sealed files; `key` is a `Key`, or the path of its file.
 
     Raises ConfigurationError and MissingExtraError.
     """

@@ -1,4 +1,4 @@
-"""A member's side of a shared subscription: it acknowledges the messages that its reader is done with.
+"""A member's side of a shared subscription: acknowledges the messages that its reader is done with.
 
 A message is done when the handler returned, or raised, or when the iterating program asks for the next one. Messages
 of one delivery are acknowledged together, but every PERIOD at least, unless the handler gets payloads alone.
@@ -87,7 +87,7 @@ class Acknowledger:
 
 
 class SharedDeliveries(Kept):
-    """The queue of a member whose handler gets payloads alone, and acknowledges whole deliveries: it is faster."""
+    """The queue of a member with a handler of payloads alone; acknowledges whole deliveries, which is faster."""
 
     __slots__ = ("_acknowledger",)
 

@@ -1,4 +1,4 @@
-"""What an endpoint learns of the types of others, and the mismatches that follow.
+"""News of the types of other endpoints, and the mismatches that follow.
 
 The directory of announced types is always kept, since an announcement may come before the program opens a typed topic.
 """

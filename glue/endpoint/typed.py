@@ -82,7 +82,7 @@ TypedHandler = Callable[[TypedMessage[T]], Any]
 
 
 class SchemaReceiver(Receiver):
-    """Receives the schema with one hash, for the types that are compared with it."""
+    """Receives the schema with one hash, for the types compared with it."""
 
     def __init__(self, hash: str, types: Types) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class Types:
             if len(receiver.waiting) < FETCHING:
                 receiver.waiting.append((topic, peer, told))
         else:
-            if len(self._receivers) >= FETCHING:  # endpoints may announce hashes that nobody has: the oldest goes
+            if len(self._receivers) >= FETCHING:  # endpoints may announce unknown hashes: the oldest goes
                 self._end(self._receivers.pop(next(iter(self._receivers))))
             receiver = self._receivers[told.hash] = SchemaReceiver(told.hash, self)
             receiver.waiting.append((topic, peer, told))
@@ -240,7 +240,7 @@ class Types:
 
 
 class BaseTopic(NamedTopic, Generic[T]):
-    """A topic, or a pattern of topics, whose messages are values of one type."""
+    """A topic, or a pattern of topics, with values of one type as messages."""
 
     def __init__(
         self,
@@ -267,7 +267,7 @@ class BaseTopic(NamedTopic, Generic[T]):
         return self.adapter.label
 
     def _payload(self, value: T) -> Any:
-        """What to publish for a value; announces the type before the first one."""
+        """Return the payload of a value; announce the type before the first."""
         payload = self.adapter.encode(value)
         self._types.announce(self, PUBLISH)
         return payload if self._codec is None or self.adapter.is_coded else orjson.loads(bytes(payload))
@@ -277,7 +277,7 @@ class BaseTopic(NamedTopic, Generic[T]):
         return None if self.adapter.is_coded else self._codec
 
     def _typed(self, message: Message) -> TypedMessage[T] | None:
-        """A message with its value; None for one that does not fit, which is told."""
+        """Decode the value of a message; report one that does not fit, and return None."""
         try:
             value = self.adapter.decode(message.payload)
         except MismatchedValueError as error:

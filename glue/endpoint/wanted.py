@@ -1,4 +1,4 @@
-"""The wishes of a subscription: its patterns, and the options that reduce its messages."""
+"""The wishes of a subscription: patterns, and the options that reduce its messages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Asking(TypedDict, total=False):
 
     * `local`: False leaves out what this endpoint itself publishes.
     * `max_rate`: messages a second and topic at most; the publisher leaves out all but the latest value.
-    * `group`: the name of a group, of whose members each message goes to one.
+    * `group`: the name of a group; each message goes to one of the members.
     * `deadline`: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
     * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
     * `last`: begin with so many messages of each topic and publisher.

@@ -1,4 +1,4 @@
-"""What every kind of endpoint offers for its own wills."""
+"""Methods of every kind of endpoint for its own wills."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Wills: what is to be published when an endpoint is lost without a goodbye. Its peers hold them.
+"""Wills: messages to publish when an endpoint is lost without a goodbye. Peers hold them.
 
-The owner announces the interest `$glue/will-of/ID`. A peer that sees it subscribes to `$glue/wills/ID`, where the owner
+The owner announces the interest `$glue/will-of/ID`. Peers that see it subscribe to `$glue/wills/ID`, where the owner
 keeps a retained message with all its wills. When the owner is lost, its holders rank themselves by a hash. The first
 publishes each will after its delay and tells the others on the same topic; each next one would do so a STEP later.
 """
@@ -56,7 +56,7 @@ AFTERWARDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """What to publish; `delay` in seconds, `number` in the order in which the owner made its wills."""
+    """One will; `delay` in seconds, `number` in the order in which the owner made its wills."""
 
     number: int
     topic: str
@@ -126,7 +126,7 @@ class Holding(AlarmReceiver):
 
 
 class Clocks(Protocol):
-    """What a holder needs of its endpoint's requests."""
+    """The clock and the counters for a holder."""
 
     unix_time: Callable[[], float]
     statistics: Counter[str]

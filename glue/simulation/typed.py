@@ -103,8 +103,8 @@ class SimulatedTyped:
         """Give a topic, or a pattern of topics, a type and a quality of service.
 
         pattern: a topic, or a pattern with the wildcards `+` and `#`.
-        kind: a dataclass, msgspec.Struct, pydantic model, protobuf message, or numpy.ndarray, whose values are the
-            messages; without it, payloads are as those of `publish`.
+        kind: the type of messages: a dataclass, msgspec.Struct, pydantic model, protobuf message, or numpy.ndarray;
+            without it, payloads are as those of `publish`.
         qos: a quality of service, such as `glue.EVENT`; see docs/qos.md.
         codec: how values of the type travel, such as "msgpack"; None: as JSON, protobuf or an array.
         writable: copy each array that arrives, so that it can be changed.

@@ -163,7 +163,7 @@ class SyncRequests(RequestMethods):
     # ------------------------------------------------------------------------------------------ answering
 
     def respond(self, pattern: str, handler: RequestHandler) -> Responder:
-        """Answer the requests whose topics match a pattern.
+        """Answer requests on topics that match a pattern.
 
         pattern: a topic in which `+` is any one level, and a last `#` all the rest.
         handler: called with each `Request`, one at a time; what it returns is the answer: bytes or a JSON value.
@@ -204,7 +204,7 @@ class SyncRequests(RequestMethods):
         return reply.payload
 
     def request_all(self, topic: str, payload: Any, timeout: float = TIMEOUT) -> Iterator[Reply]:
-        """Ask all responders of the topic; returns an iterator over their replies, in the order in which they come.
+        """Ask all responders of the topic; returns an iterator over the replies, in the order of arrival.
 
         Each responder has one `Reply`, also one that fails, leaves or is too late. Raises NoResponderError at once,
         RequestCycleError, and what `publish` raises.
@@ -243,7 +243,7 @@ class SyncRequests(RequestMethods):
         """Ask the responders of the topic for each payload; returns an iterator over the replies, in the same order.
 
         At most `outstanding` requests are unanswered at once, and requests that are close together leave together. The
-        rest is as for `request`, but that errors of a request are those of its `Reply`. While the iterator is not read,
+        rest is as for `request`, but errors of a request are in its `Reply`. While the iterator is not read,
         nothing is sent.
         """
         self._check_many(topic, timeout, outstanding)
