@@ -28,7 +28,7 @@ logger = logging.getLogger("glue")
 
 
 class LoopDriver(Lifetime):
-    """Turns for one core over one network, in callbacks of the event loop that runs at its creation."""
+    """Turns for one core over one network, in callbacks of the event loop running on creation."""
 
     def __init__(
         self, core: EndpointCore, network: Network, announce: Callable[[Event], None], subscriptions: set[Subscription]

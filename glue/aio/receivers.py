@@ -167,7 +167,7 @@ async def leave(runtime: Any, kinds: list[Any], timeout: float) -> bool:
 
 
 def parts_of(endpoint: Endpoint) -> ReceiverParts:
-    """Return the parts for an endpoint's receivers, made once."""
+    """Return the parts for receivers, made at first use."""
     if endpoint._receiving is None:
         driver = endpoint._running()
         endpoint._receiving = ReceiverParts(endpoint, LoopExecutor(endpoint), driver.order)

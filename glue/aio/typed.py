@@ -148,7 +148,7 @@ class AioTyped:
             without it, payloads are as those of `publish`.
         qos: a quality of service, such as `glue.EVENT`; see docs/qos.md.
         codec: how values of the type travel, such as "msgpack"; None: as JSON, protobuf or an array.
-        writable: copy each array that arrives, so that it can be changed.
+        writable: copy each arriving array, so that it can be changed.
 
         Raises TopicError, and ConfigurationError for a type that cannot travel, and for what is no QoS.
         """

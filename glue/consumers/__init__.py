@@ -1,8 +1,8 @@
 """Durable consumers: named readers of a keeper's log, their positions, and their members' shares.
 
 State machines without a clock, a socket or a thread. One keeper is the *home* of a consumer: it stores the consumer's
-position beside its log, and gives each message to one member. `position.py` has positions, `positions.py` the journal.
-`consumer.py` is one consumer at its home, and `home.py` all consumers there. `membership.py` is a member's side, and
+position beside the log, and gives each message to a member. `position.py` has positions, `positions.py` the journal.
+`consumer.py` is one consumer at home, and `home.py` all consumers there. `membership.py` is a member's side, and
 `wire.py` the messages between.
 """
 

@@ -1,9 +1,9 @@
-"""One consumer at its home: reads the log, gives each message to one member, and moves the position.
+"""A consumer at its home: reads the log, gives each message to one member, and moves the position.
 
 The dispatcher of shared subscriptions assigns messages to members. A *share* is an assignment to a member: messages of
 one record, with a number that counts up for each member. A member that is silent for SILENT ticks is removed, and
-others get its shares. From then on its acknowledgements of them are ignored: only the member that has a share now can
-acknowledge. Therefore each message is committed once, by one member.
+others get its shares. From then on its acknowledgements do not count: only the present member of a share acknowledges.
+Therefore each message is committed once, by one member.
 
 If a handler raised, its message comes again after a pause, which doubles each time. No other message waits for this.
 """

@@ -1,6 +1,6 @@
 """A position in a log: which messages a reader is done with.
 
-A reader may be done with messages out of order. Therefore a position is an offset, with everything below it done, and
+A reader may be done with messages out of order. Therefore a position is an offset, with everything below done, and
 the ranges of offsets beyond it that are done, too.
 """
 

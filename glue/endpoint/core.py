@@ -1,4 +1,4 @@
-"""An endpoint without its driver: the stack, its outbox and its peers.
+"""An endpoint without its driver: the stack, the outbox and the peers.
 
 The threaded, the asyncio and the simulated endpoint share this core. The core reads no clock and opens no socket. Only
 `PublicationOutbox` is thread-safe: with a lock of its own, publishing never waits for a turn.

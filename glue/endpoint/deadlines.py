@@ -1,8 +1,8 @@
 """Deadlines: a subscription is told when a publisher that promised a rate falls silent.
 
 A publisher promises with `announce(pattern, publish_every=…)`. A promise counts if it is at least as fast as the
-deadline. Each topic of such a publisher is watched from the announcement, or with a wildcard from its first message. It
-is silent when nothing came for 1.25 times the deadline: a publisher that just keeps its promise is late by some jitter.
+deadline. Each topic of such a publisher is watched from the announcement, or with a wildcard from its first message. A
+topic is silent after 1.25 times the deadline without a message: a publisher that keeps its promise has some jitter.
 """
 
 from __future__ import annotations

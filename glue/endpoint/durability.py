@@ -2,13 +2,13 @@
 
 A keeper is known by its interest in `$glue/keeper/<"disk" or "memory">/<replicas>/<pattern>`. Nothing is published on
 this topic; 0 replicas stand for a keeper of everything. A publisher that wants acknowledgements subscribes to
-`$glue/durable/<its id>/<its life>`. After each sync, keepers that see this interest publish there the messages that
+`$glue/durable/<its id>/<its life>`. After each sync, keepers that see this interest publish there which messages
 have become durable:
 
     {"durable": [[topic, first, stop], …]}        sequence numbers from first to stop - 1
     {"refused": [[topic, first, stop], …], "cause": text}
 
-An acknowledgement is a fact about the keeper's disk, so it may come twice, late or in any order.
+Acknowledgements are facts about the keeper's disk. They may come twice, late or in any order.
 """
 
 from __future__ import annotations

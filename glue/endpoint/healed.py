@@ -1,10 +1,10 @@
 """The event after a split network has healed: one event for all peers that are back.
 
 A peer that comes back in the same life after its lease ended was cut off. From its return on, missed messages are
-counted: those that came from history, and those that are gone. After two seconds, or once nothing comes any more, the
-program is told. Retained values that were written on both sides of the split are conflicts: of each topic the value
-with the later time stands, unless the program decides otherwise. The times are those of a hybrid logical clock
-(Kulkarni et al. 2014): a publisher that has received a value of the topic writes a later time.
+counted, as recovered from history or as gone. After two seconds, or once nothing comes any more, the program is told.
+Retained values that were written on both sides of the split are conflicts: of each topic the value with the later time
+stands, unless the program decides otherwise. The times are those of a hybrid logical clock (Kulkarni et al. 2014): a
+publisher that has received a value of the topic writes a later time.
 """
 
 from __future__ import annotations

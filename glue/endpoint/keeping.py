@@ -1,8 +1,8 @@
 """Keeping: storage of the topics that an endpoint keeps, and reports to their publishers.
 
-A state machine without thread and clock: the threaded endpoints run it in a thread of its own, off the delivery path,
-the simulated one at once. Deliveries become records; after a sync the publishers that asked for it are told what has
-become durable, and never before. What the disk refuses is told, too.
+A state machine without thread and clock: threaded endpoints run it in a thread of its own, off the delivery path, and
+simulated endpoints at once. Deliveries become records. Only after a sync, publishers are told on request which messages
+have become durable. Messages that the disk refuses are reported, too.
 
 Once the disk has failed, nothing is stored or acknowledged any more, and no sync is tried again; reading goes on. While
 the disk is full, everything new is refused at once, and one try a second shows whether there is room again.

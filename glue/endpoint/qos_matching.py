@@ -1,8 +1,8 @@
 """Matches the publishers and subscribers of one endpoint with others, by quality of service.
 
 Each side compares on its own, so both are told of a difference, once for each pair. A subscription asks here whether to
-take a delivery: none of a publisher that does not match if one side is strict, and of exclusive publishers only those
-of the owner. The owner of a topic is the strongest live publisher that keeps its deadline.
+take a delivery. If one side is strict, it takes none of a mismatched publisher. Of exclusive publishers it takes only
+the owner's. The owner of a topic is the strongest live publisher that keeps its deadline.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class Matching(Receiver):
                 self.version += 1
 
     def _compared(self, mine: Statement, peer: str, other: Statement) -> QoSMismatch | None:
-        """Return the mismatch of a pair; None if told before, or none."""
+        """Return the mismatch of a pair; None if there is none, or it was told."""
         if mine.way == other.way or not meet(mine.pattern, other.pattern):
             return None
         pair = mine, peer, other

@@ -1,4 +1,4 @@
-"""The methods for quality of service of every kind of endpoint: each combines options of other methods."""
+"""The methods for quality of service of every kind of endpoint: they combine existing options."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ Condition = Callable[[], bool]
 class Receipt:
     """The outcome of one message at each receiving peer, by the peers' names.
 
-    Receiving peers are all peers with an interest that was known at the time of publication, or learned while the
-    message was held at the start. A receipt is true once every receiving peer has the message, and there is at least
+    Receiving peers are all peers with an interest known at the time of publication, or learned while the message was
+    held at the start. A receipt is true once every receiving peer has the message, and there is at least
     one. Without a receiving peer, a receipt is `complete` and false.
 
     With `acks`, a receipt is about disks: it is true once as many keepers as were asked for have the message on disk.

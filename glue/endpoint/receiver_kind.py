@@ -1,4 +1,4 @@
-"""The receivers of one kind at one endpoint, and their surroundings: time, timers, other receivers."""
+"""The receivers of a kind at an endpoint, and their surroundings: time, timers, other receivers."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Kind(Running):
         return all(self.serves(part) for part in range(self.partitions) if ownership.wanted(part) == host)
 
     def counters(self) -> dict[str, Any]:
-        """Count for `glue receivers`."""
+        """Figures of `glue receivers`."""
         with self.runtime.lock:
             waiting = sorted(self.waiting(), reverse=True)
             return {

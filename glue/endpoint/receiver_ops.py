@@ -1,4 +1,4 @@
-"""Operations of a receiver, as its driver sees them."""
+"""Operations of a receiver, as a driver sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The partitions of one kind at one endpoint: their owners, and the storage of the receivers' state."""
+"""The partitions of a kind at an endpoint: ownership, and the storage of their receivers' state."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _printable(text: str) -> str:
 
 
 def settled_by(address: str, settle: Settled | None) -> Settle | None:
-    """Return the taker of a result of a message to this address."""
+    """Return the callback for the result of a message."""
     if settle is None:
         return None
 

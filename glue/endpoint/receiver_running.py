@@ -1,4 +1,4 @@
-"""The receivers of one kind in memory, their waiting messages, and the way they run."""
+"""The receivers of a kind in memory, their waiting messages, and their runs."""
 
 from __future__ import annotations
 

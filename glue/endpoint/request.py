@@ -1,4 +1,4 @@
-"""A request as its handler sees it, and the answer to it: at once, or later from any thread or task."""
+"""A request as its handler sees it, and the answer: at once, or later from any thread or task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A responder: the requests that match one pattern, and the answers of its handler.
+"""A responder: the requests that match a pattern, and the answers of its handler.
 
 Every kind of endpoint shares this part. A request is looked at when it arrives, even while the handler is at work,
 since its age counts from there. Then it is handled, or dropped if its caller has given up or left meanwhile.

@@ -1,7 +1,7 @@
 """Wills: messages to publish when an endpoint is lost without a goodbye. Peers hold them.
 
 The owner announces the interest `$glue/will-of/ID`. Peers that see it subscribe to `$glue/wills/ID`, where the owner
-keeps a retained message with all its wills. When the owner is lost, its holders rank themselves by a hash. The first
+keeps a retained message with all wills. When the owner is lost, its holders rank themselves by a hash. The first
 publishes each will after its delay and tells the others on the same topic; each next one would do so a STEP later.
 """
 
@@ -56,7 +56,7 @@ AFTERWARDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """One will; `delay` in seconds, `number` in the order in which the owner made its wills."""
+    """One will; `delay` in seconds, `number` in the order of the owner's calls."""
 
     number: int
     topic: str

@@ -14,8 +14,8 @@ from glue.receivers.store import Document
 class Receiver:
     """The base of receivers; any class with these methods, or coroutines at an asyncio endpoint, will do.
 
-    `idle` is after how many seconds without a message a receiver is put away. `on_error` is what an exception in
-    `receive` leads to: "drop" the message, "restart" the receiver from its saved state, or "park" the message on the
+    After `idle` seconds without a message a receiver is put away. `on_error` is the response to an exception in
+    `receive`: "drop" the message, "restart" the receiver from its saved state, or "park" the message on the
     dead-letter topic. `messages` lists the types, such as dataclasses, that messages may have.
     """
 

@@ -1,4 +1,4 @@
-"""Messages that came from one life of another endpoint, and the reports to it.
+"""Messages from one life of another endpoint, and the reports to it.
 
 Reports of taken batches, and answers, leave at once. Reports of handled messages leave when their whole batch was
 handled, or with any other report. Messages are settled by any thread; the rest is done under one lock.

@@ -1,7 +1,7 @@
 """The partitions of one kind that this endpoint owns, and the records to change.
 
 The record of a partition is `{"host": id, "life": incarnation, "epoch": n}`, changed only by compare-and-set. A host
-takes a partition that has no owner, or a lost one, if rendezvous hashing gives it the partition. An owner hands a
+takes a partition without an owner, or of a lost owner, if rendezvous hashing gives it the partition. An owner hands a
 partition over to the host given by hashing, once its receivers are put away. Safety does not depend on agreement about
 lost hosts: writes of state are conditional on the record.
 """

@@ -4,9 +4,9 @@ A batch is a line of JSON, a line with the JSON payloads as an array, and the ot
 
     {"batch":n,"kind":"subnet:kind","partition":p,"partitions":64,"seqs":[…],"ids":[…]}\n[payload,…]\nbytes…
 
-`seqs` counts a sender's messages to one partition. `"bytes":[[i,size],…]` names the payloads that are bytes; their
-places in the array are null. `"asks":[[i,within,path],…]` names messages to be answered, `within` so many
-milliseconds; `path` has the addresses that wait for the answer.
+`seqs` counts a sender's messages to one partition. `"bytes":[[i,size],…]` names the payloads that are bytes, with null
+in the array. `"asks":[[i,within,path],…]` names messages with a waiting sender, `within` so many milliseconds;
+`path` has the addresses that wait for the answer.
 
 An answer tells what became of several batches: `"taken":[n,…]`; `"moved":[[n,"host id"],…]`, to be sent there;
 `"done":[[n],[n,[seq,…]],…]`, whole batches or some messages were handled; `"results":[[n,seq,status,size,json],…]`,

@@ -197,7 +197,7 @@ class Endpoint(
         "disconnect" ends the subscription, and the reader gets SlowReaderError. `on_gap` tells what was dropped.
 
         With `start` ("earliest", "latest", "-10m", a datetime, a message's number) or `last` (messages of each topic),
-        publishers that remember serve their messages, and live ones follow. No publisher waits for such a subscription.
+        publishers that remember serve old messages, and live ones follow. No publisher waits for such a subscription.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """

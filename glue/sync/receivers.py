@@ -85,8 +85,8 @@ class Answer:
 class ThreadExecutor:
     """Runs receivers in a few threads, which are made as they are needed.
 
-    A wait for a model needs no thread. `look` notices a thread with a blocked receiver, or at once if the receiver
-    waits for a store or another receiver; then another thread takes its place.
+    A wait for a model needs no thread. A thread with a blocked receiver is noticed by `look`, or at once if the wait
+    is for a store or another receiver; then another thread takes its place.
     """
 
     counts = False
@@ -278,7 +278,7 @@ MAKING = threading.RLock()
 
 
 def parts_of(endpoint: Endpoint) -> ReceiverParts:
-    """Return the parts for an endpoint's receivers, made once."""
+    """Return the parts for receivers, made at first use."""
     if endpoint._receiving is None:
         with MAKING:
             if endpoint._receiving is None:

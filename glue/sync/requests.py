@@ -206,7 +206,7 @@ class SyncRequests(RequestMethods):
     def request_all(self, topic: str, payload: Any, timeout: float = TIMEOUT) -> Iterator[Reply]:
         """Ask all responders of the topic; returns an iterator over the replies, in the order of arrival.
 
-        Each responder has one `Reply`, also one that fails, leaves or is too late. Raises NoResponderError at once,
+        Each responder has one `Reply`, also if failed, gone or too late. Raises NoResponderError at once,
         RequestCycleError, and what `publish` raises.
         """
         (tail,) = self._tails(topic, (payload,), timeout)
