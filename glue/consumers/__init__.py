@@ -2,7 +2,7 @@
 
 State machines without a clock, a socket or a thread. One keeper is the *home* of a consumer: it stores the consumer's
 position beside the log, and gives each message to a member. `position.py` has positions, `positions.py` the journal.
-`consumer.py` is one consumer at home, and `home.py` all consumers there. `membership.py` is a member's side, and
+`consumer.py` is a consumer at home, and `home.py` all consumers there. `membership.py` is a member's side, and
 `wire.py` the messages between.
 """
 

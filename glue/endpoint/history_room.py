@@ -24,7 +24,7 @@ class Parts(Protocol):
     lock: RLock
 
     def arrived(self, count: int) -> None:
-        """Count messages that came to a subscription; a negative number is for those that come another way."""
+        """Count messages to a subscription; a negative number is for those that come another way."""
 
     def opened(self, coded: Any) -> list[Delivery | Missed]:
         """Decode a delivery with payloads in a codec."""

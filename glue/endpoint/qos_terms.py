@@ -1,9 +1,9 @@
 """The policies that a publisher and a subscriber agree on, as interests tell them, and what becomes of differences.
 
 The interest is `$glue/qos/WAY/CODE/PATTERN`, where WAY is `offer` or `request`. Nothing is published there. The code is
-a letter for the reliability (`r`, `b`) and one for the durability (`v`, `l`, `t`, `p`), and then, where they are set,
-`k` with the depth of the history, `d` with the deadline and `l` with the liveliness in milliseconds, `x` with the
-strength of an exclusive publisher, and `s` for strict.
+a letter for the reliability (`r`, `b`) and one for the durability (`v`, `l`, `t`, `p`). Optional terms follow: `k` with
+the depth of the history; `d` with the deadline and `l` with the liveliness in milliseconds; `x` with the strength of an
+exclusive publisher; `s` for strict.
 """
 
 from __future__ import annotations

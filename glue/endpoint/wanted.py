@@ -45,7 +45,7 @@ class Asking(TypedDict, total=False):
     * `deadline`: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
     * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
     * `last`: begin with so many messages of each topic and publisher.
-    * `consumer`: the name of a durable consumer, which goes on where it left off; a new one begins at `start`.
+    * `consumer`: the name of a durable consumer, which goes on where it left off, or, if new, begins at `start`.
     * `ordered`: the messages of one topic go to one member of the consumer, in order.
     * `by_hand`: only `message.acknowledge()` acknowledges a message of the consumer, not the handler's return.
     * `qos`: a quality of service, which stands for `start` or `last`, `deadline`, `policy` and `limit`.

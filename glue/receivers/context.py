@@ -16,7 +16,7 @@ class Receiver:
 
     After `idle` seconds without a message a receiver is put away. `on_error` is the response to an exception in
     `receive`: "drop" the message, "restart" the receiver from its saved state, or "park" the message on the
-    dead-letter topic. `messages` lists the types, such as dataclasses, that messages may have.
+    dead-letter topic. `messages` lists the types of messages, such as dataclasses.
     """
 
     __slots__ = ()  # a class that needs little memory may have slots, too
