@@ -56,8 +56,8 @@ class Gateway:
         age, size: how long, and how many bytes of, messages are kept, as for `Endpoint.keep`; a subscriber that is away
             for longer misses messages, and is told so.
         access: the rights of clients; by default clients of this machine may do everything.
-        deliver_to: networks that webhooks may be in; without another choice the private ones.
-        models: models with keys that clients may read and write. shared: the model in which several doors share their
+        deliver_to: networks open to webhooks; by default private networks.
+        models: models open to clients. shared: the model in which several doors share their
             subscriptions; without it each door has its own.
         cors: origins of pages that may call the door.
 
