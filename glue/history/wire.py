@@ -9,8 +9,8 @@ A request asks for one of these things:
 
 A page answers one request. `next` is the place to go on from, `head` the place of the next message to be recorded.
 `known` 1 says that the server knows the reader's interest, and sends messages from `head` on live. The messages are a
-bundle, as in `glue/topics/bundle.py`. `origins` names the publishers of the groups, if other than the server: `[id,
-name, life, groups]` for each run of groups.
+bundle, as in `glue/topics/bundle.py`. `origins` names the publishers of the groups, if other than the server:
+`[id, name, life, groups]` for each run of groups.
 """
 
 from __future__ import annotations

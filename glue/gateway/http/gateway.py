@@ -57,7 +57,7 @@ class Gateway:
             for longer misses messages, and is told so.
         access: the rights of clients; by default clients of this machine may do everything.
         deliver_to: networks open to webhooks; by default private networks.
-        models: models open to clients. shared: the model in which several doors share their
+        models: models with keys open to clients. shared: the model in which several doors share their
             subscriptions; without it each door has its own.
         cors: origins of pages that may call the door.
 
