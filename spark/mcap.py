@@ -3,8 +3,8 @@
     session.read.format("mcap").load("day.mcap")        a row for each message
     session.read.format("mcap").load("recordings/")     all `.mcap` files of a directory
 
-Executors need the package `mcap` and glue. Each file is one partition. A file whose end is missing, or which has a
-damaged part, is read up to there; option `strict` "true" makes that an error.
+Executors need the package `mcap` and glue. Each file is one partition. A file with a missing end or a damaged part is
+read up to there; option `strict` "true" makes that an error.
 """
 
 from __future__ import annotations

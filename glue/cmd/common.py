@@ -247,7 +247,7 @@ def signals_handled() -> Iterator[None]:
 def until_ended(duration: float | None) -> Iterator[None]:
     """Run the block until it is done, `duration` (seconds) has passed, or a signal ends it.
 
-    The service manager is told that the command serves, and that it ends.
+    Tells the service manager when the command serves and when it ends.
     """
     try:
         signal.setitimer(signal.ITIMER_REAL, duration or 0)

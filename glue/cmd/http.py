@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
 
 
 def report(output: CommandOutput, gateway: Gateway, is_secure: bool) -> None:
-    """Say what is served, and who may use it."""
+    """Print the address and the access of the door."""
     endpoint = gateway.endpoint
     scheme = "https" if is_secure else "http"
     where = f"{scheme}://localhost:{gateway.port}/"

@@ -211,5 +211,5 @@ def opened(stack: ExitStack, paths: list[str], key: str) -> list[str]:
 
 
 def network_of(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Return the network whose messages of a trace are played."""
+    """Return the network to play from a trace."""
     return settings.network_id if arguments.trace_network_id is None else arguments.trace_network_id

@@ -142,7 +142,7 @@ def open_source(arguments: argparse.Namespace, interface: str, port: int) -> tup
 
 
 def frames_opened(settings: Settings, link: int) -> Callable[[Write], Write]:
-    """Return what makes of a function that writes frames one that opens them before, if the command line has a key.
+    """Return a wrapper for a function that writes frames, to open frames first if the command line has a key.
 
     A key of the environment opens nothing unasked. Raises ConfigurationError for a wrong key file.
     """

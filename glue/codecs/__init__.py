@@ -1,7 +1,7 @@
-"""How payloads that are neither bytes nor JSON become bytes: one file a codec.
+"""Codecs for payloads that are neither bytes nor JSON: one file a codec.
 
-glue has codecs for msgpack, CBOR, numpy arrays and Arrow tables; each needs an extra, which is imported when it is
-first used. `register` adds a program's own codec.
+glue has codecs for msgpack, CBOR, numpy arrays and Arrow tables; each needs an extra, imported at first use. `register`
+adds a program's own codec.
 """
 
 from glue.codecs.registry import (

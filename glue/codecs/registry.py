@@ -67,8 +67,8 @@ _types: dict[type, str] = {}
 def register(codec: Codec, *types: type) -> None:
     """Make a codec known to this program; payloads of these `types` use it without being told.
 
-    Another codec of the same name is replaced. Raises ConfigurationError for an object that is no codec, a name that
-    is too long, or the name of one of glue's own codecs.
+    Another codec of the same name is replaced. Raises ConfigurationError for an object that is no codec, a name that is
+    too long, or a name of glue's own codecs.
     """
     name = getattr(codec, "name", None)
     if not isinstance(name, str) or not 1 <= len(name.encode("utf-8", "replace")) <= NAME_LIMIT:

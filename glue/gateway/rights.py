@@ -1,8 +1,8 @@
 """Rights of a door's clients by the rules of the group: the one interface from an identity to its rules.
 
-A door proves who a client is in its own way: a password, a token, a TLS certificate. The rules of the group know the
-client as DOOR/USER, such as mqtt/anna; an anonymous one is "mqtt/". A door may also give a client rules of its own,
-which those of the group overrule, as they do with a member's certificate.
+A door authenticates clients in its own way: a password, a token, a TLS certificate. The rules of the group know the
+client as DOOR/USER, such as mqtt/anna; an anonymous one is "mqtt/". A door may also give a client its own rules. The
+rules of the group overrule these, as for the certificate of a member.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Visitor(NamedTuple):
 
 
 class Rights:
-    """What the clients of a door may do. The door itself must be allowed to do it, too."""
+    """The rights of the clients of a door. The door itself needs each right, too."""
 
     def __init__(self, door: str, guard: Any) -> None:
         """`door` is the kind of the door, `guard` that of its endpoint; None, without identities, allows everything."""

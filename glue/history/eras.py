@@ -1,8 +1,8 @@
 """Digests of what a keeper has, by era: streams with a message of the last minute, of the last hour, and the others.
 
-Two keepers compare digests instead of lists, and of eras that differ alone the lists. The one that asks gives the
-borders, so that both divide alike. A stream counts with all numbers that are durable, also with those that retention
-has removed: what was removed is not fetched again.
+Two keepers compare digests instead of lists, and lists only of eras that differ. The asking keeper gives the borders,
+so both divide alike. A stream counts with all durable numbers, also numbers that retention has removed: removed
+messages are not fetched again.
 """
 
 from __future__ import annotations

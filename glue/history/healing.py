@@ -1,9 +1,9 @@
-"""Heals what a keeper misses: it compares with other keepers, and with publishers that remember, and fetches the rest.
+"""Heals a keeper: compares with other keepers and with publishers that remember, and fetches missing messages.
 
 Keepers compare digests of the streams that both keep, by era: hot, warm and cold, after the time of the last message.
-Where an era differs, the keeper asks for the last numbers of its streams, and then for the messages that it has never
-had. One request is under way at a time. Keepers that meet compare at once, and then one after another about once a
-second; publishers that remember are asked when they are met, and after a gap.
+Where an era differs, the keeper asks for the last numbers of the streams, and then for messages it has never had. One
+request is under way at a time. Keepers compare on meeting, and then one after another about once a second; publishers
+that remember are asked on meeting and after a gap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REPLAYED = 8
 
 
 class Partner:
-    """A keeper, or a publisher that remembers, as one life of it."""
+    """One life of a keeper or of a remembering publisher."""
 
     __slots__ = ("check_at", "is_keeper", "life", "name", "patterns")
 
@@ -71,7 +71,7 @@ class Work:
 
 
 class Healer:
-    """What one keeper asks of others, for one log. Not thread-safe: its owner guards it."""
+    """The requests of one keeper to others, for one log. Not thread-safe: the owner guards it."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Healer:
         if work.wanted:
             ranges = [work.wanted[place] for place in range(min(len(work.wanted), RANGES))]
             return Request(self._next_id(), room=ROOM, ranges=ranges, kept=bool(ranges[0][4]))
-        if not work.is_keeper:  # a publisher, whose memory has no eras
+        if not work.is_keeper:  # a publisher: no eras in its memory
             if work.after >= 0:
                 return Request(self._next_id(), work.pattern, after=work.after, heads=True)
         elif work.theirs is None:

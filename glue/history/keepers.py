@@ -1,11 +1,10 @@
 """The keepers that a reader may ask for what others published, as long as there are any.
 
-One keeper is asked at a time. Which one, each reader and pattern ranks anew (rendezvous hashing, Thaler and Ravishankar
-1998), so that the readers spread over the keepers. If each of several keepers keeps some topics only, all of them are
-asked which streams they have, and first those that are to keep a topic (`placement.py`) for its messages. A keeper
-that is silent for 50 ms is passed over for a while, and
-the next one is asked. What a keeper leaves out shows as a gap in the numbers of a stream, and the others are asked for
-it before it counts as gone.
+One keeper is asked at a time. Each reader and pattern ranks the keepers anew (rendezvous hashing, Thaler and
+Ravishankar 1998), so readers spread over the keepers. If each of several keepers keeps some topics only, all are asked
+for their streams. The designated keepers of a topic (`placement.py`) are asked first for its messages. A keeper that is
+silent for 50 ms is passed over for a while, and the next one is asked. What a keeper leaves out shows as a gap in the
+numbers of a stream, and the others are asked for it before it counts as gone.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ AGAIN = 0.2
 
 
 class Keeper:
-    """One life of a keeper, with the patterns that it keeps."""
+    """One life of a keeper, with its patterns."""
 
     __slots__ = ("index", "life", "patterns", "silent_until")
 
@@ -63,7 +62,7 @@ class Keeper:
 
 
 class Keepers:
-    """What one reader asks of keepers. `covered` tells whether a stream is served by its own publisher."""
+    """The requests of one reader to keepers. `covered` tells whether the publisher of a stream serves it."""
 
     def __init__(
         self,
@@ -147,7 +146,7 @@ class Keepers:
         self._listed_by(peer)
 
     def _listed_by(self, peer: str) -> None:
-        """A keeper has told its streams, or is not waited for: end the listing if it was the last one."""
+        """Stop waiting for the streams of a keeper; end the listing if no other is awaited."""
         self._to_list.discard(peer)
         are_whole = [keeper for keeper in self._keepers.values() if not keeper.is_partial]
         if not self.is_listing or self._to_list or (are_whole and not self._is_listed):
@@ -159,7 +158,7 @@ class Keepers:
                 self.behind[key] = None
 
     def _requeue(self) -> None:
-        """What was asked is to be asked again, of another keeper perhaps."""
+        """Queue the ranges of the current request again, perhaps for another keeper."""
         request, self._asked, self._due = self._asked, None, inf
         for topic, _, _, _, origin, life in request.ranges if request is not None else ():
             self.behind[origin, life, topic] = None

@@ -1,7 +1,7 @@
-"""Reads the log of a keeper as requests for history want it: messages of single streams by number, and last numbers.
+"""Reads the log of a keeper for requests for history: messages of single streams by number, and last numbers.
 
-A keeper's log has the messages of many publishers, in the order in which it got them. Those that it got from another
-keeper came late. Therefore readers ask by streams and numbers, and any keeper can go on where another one stopped.
+A log has the messages of many publishers in the order of arrival. Messages from another keeper came late. Therefore
+readers ask by streams and numbers, and any keeper can go on where another one stopped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HINTS = 1024
 
 
 class Head(NamedTuple):
-    """A stream as a keeper has it: the last number, and the one at which a reader begins."""
+    """A stream of a keeper: the last number, and the number at which a reader begins."""
 
     topic: str
     last: int
@@ -80,7 +80,7 @@ class KeptHistory:
         return first
 
     def range(self, one: Range, room: int) -> tuple[list[tuple[Origin, MessageGroup]], bool, int]:
-        """Messages of one stream by number: with their publishers, whether they are all, and their size.
+        """Return messages of one stream by number: with publishers, whether all were found, and the size.
 
         Raises StorageError.
         """

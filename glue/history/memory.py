@@ -1,4 +1,4 @@
-"""What a publisher remembers of its own messages, to serve late joiners.
+"""The memory of a publisher for its own messages, to serve late joiners.
 
 A message has a *place*: how many messages were recorded before it. Readers follow the places of all topics together,
 or ask for messages of one topic by number. Each remembered pattern limits its messages by number for each topic, by
@@ -68,7 +68,7 @@ class Line(Generic[Item]):
             self.start = 0
 
     def reach(self, value: float, key: Callable[[Item], float]) -> int:
-        """The index in `items` of the last item whose key is at most `value`, or of the first item."""
+        """The index in `items` of the last item with a key of at most `value`, or of the first item."""
         return max(self.start, bisect_right(self.items, value, self.start, key=key) - 1)
 
 
@@ -106,7 +106,7 @@ class Run:
 
 
 class Remembered:
-    """One topic with messages: its runs, how many messages they are, and the limits that hold as long as it has any."""
+    """One topic with messages: the runs, the count of messages, and the limits while there are messages."""
 
     __slots__ = ("count", "limits", "runs")
 
@@ -235,8 +235,8 @@ class PublishedMemory:
     ) -> tuple[list[Part], int, int]:
         """Messages from the place `after` on, in recorded order; at least one if there is one.
 
-        Returns them with the place to go on from, and with the place up to which `start` narrows the choice: pass it
-        as `until` when going on (0 at first).
+        Returns them, the place to go on from, and the place up to which `start` narrows the choice: the next `until` (0
+        at first).
         """
         until = until or self.head
         if start[0] == LATEST:
@@ -269,7 +269,7 @@ class PublishedMemory:
     ) -> tuple[list[Part], bool, int]:
         """Messages of a topic from number `first` to `last`, at places from `newer` on.
 
-        Returns them, whether they are all that there are, and their size.
+        Returns the parts, whether all are included, and the size.
         """
         found: list[Part] = []
         known, size = self._topics.get(topic), 0

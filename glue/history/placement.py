@@ -1,7 +1,7 @@
-"""The keepers of a topic: of many keepers, as many keep it as they say themselves.
+"""The keepers of a topic, as many as the keepers announce.
 
 Each topic ranks the keepers anew (rendezvous hashing, Thaler and Ravishankar 1998), so that topics spread over them.
-When a keeper comes or goes, the others keep what they have, and one keeper per topic of the lost one takes its place.
+When a keeper comes or goes, the others keep what they have. One keeper takes over each topic of a lost keeper.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def rank(keeper: str, topic: str) -> bytes:
 def chosen(keepers: Mapping[str, int], topic: str) -> dict[str, int]:
     """The keepers that keep a topic, the first choice first.
 
-    `keepers` has the replicas that each wants, by id; 0 stands for a keeper that keeps everything in any case.
+    `keepers` has the wanted replicas by id of the keeper; 0 means that the keeper keeps everything in any case.
     """
     most = max(keepers.values(), default=0)
     if not most:

@@ -3,7 +3,7 @@
 Each publisher that serves its history is a *source*. The reader scans it page by page up to its head, and holds what
 comes live meanwhile. From then on live messages are handed over as they come. Whatever is missing before one of them,
 or was dropped because the program reads too slowly, is asked for by number. Now and then the reader asks each source
-for its last numbers, so that a message which was never sent live is found, too.
+for the last numbers, to find messages that were never sent live.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Reader(Sequencer):
         self._luck = luck
         self._mine = mine
         self._sources: dict[str, Source] = {}
-        self._silent: dict[str, Source] = {}  # those whose peers fell silent, and may come back
+        self._silent: dict[str, Source] = {}  # sources of silent peers, which may come back
         self.keepers = Keepers(self, pattern, mine, self._is_covered, next_id, luck)
         self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
         self._met: dict[str, int] = {}  # publishers received before their offer, with their lives
@@ -101,7 +101,7 @@ class Reader(Sequencer):
             del self._sources[peer]
 
     def lost(self, peer: str, life: int, reason: str) -> None:
-        """A peer is gone. One that left takes its memory with it; one that fell silent may come back with it."""
+        """Drop a lost peer. A leaving peer takes its memory away; a silent peer may bring it back."""
         self._met.pop(peer, None)
         self.keepers.lost(peer, life)
         source = self._sources.get(peer)
@@ -157,7 +157,7 @@ class Reader(Sequencer):
             self._streams.move_to_end(key)
         source = self._sources.get(peer) or self._silent.get(peer)
         if source is not None and source.covers(life, topic):
-            if peer in self._silent:  # it is back; that it still serves its history is not yet known
+            if peer in self._silent:  # back, but not known to serve its history still
                 self._unknown.setdefault(peer, (life, now + RETURN))
             self._splice(key, stream, source, delivery)
         elif self.keepers.covers(topic):
@@ -172,7 +172,7 @@ class Reader(Sequencer):
             self._drain(stream)
 
     def _splice(self, key: Key, stream: Stream, source: Source | None, delivery: Delivery) -> None:
-        """Hand over live messages if they come next; else hold them, or leave them to history."""
+        """Hand over live messages if next in order; else hold them, or leave them to history."""
         count, is_next = len(delivery.payloads), delivery.sequence <= (stream.next or 1)
         if end_of(delivery) <= stream.next:
             self._statistics["messages of history known"] += count

@@ -64,7 +64,7 @@ class Sequencer:
             self._take(key, stream, delivery, True)
 
     def _follow(self, stream: Stream, delivery: Delivery) -> None:
-        """Hand over live messages that no history is known of; those that history gave before are known."""
+        """Hand over live messages of a stream without known history, except messages that history gave before."""
         fresh = tail(delivery, stream.next)
         if fresh is None:
             self._statistics["messages of history known"] += len(delivery.payloads)
@@ -133,7 +133,7 @@ class Sequencer:
         return was_full and self.waiting * 2 <= self._limit
 
     def _abandon(self, key: Key, stream: Stream) -> None:
-        """Hand over what is held of a stream whose history nobody serves, with the gaps in between."""
+        """Hand over the held messages of a stream without a server of history, with the gaps in between."""
         if not stream.next and stream.held:
             stream.next = stream.held[0].sequence
         self._drain(stream)

@@ -1,7 +1,7 @@
 """Serves history: takes requests, and answers them one page at a time, each reader in turn.
 
-Requests are bounded by number, for each reader and for all. What finds no room is dropped and counted; a reader repeats
-what nobody answers. A request that comes again while the first one waits is dropped, too.
+Requests are bounded by number, for each reader and for all. Excess requests are dropped and counted; a reader repeats
+requests without an answer. A request that comes again while the first one waits is dropped, too.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class Server:
 
 
 def merged(parts: list[Part]) -> list[MessageGroup]:
-    """Groups of these parts, where those that continue each other and were published together are one."""
+    """Return groups of these parts; parts that were published together and continue each other form one group."""
     groups: list[MessageGroup] = []
     for part in parts:
         group = part.group

@@ -1,4 +1,4 @@
-"""A publisher that serves its history, as one reader sees it; and the limits of readers."""
+"""A reader's state of a publisher that serves its history; and the limits of readers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCAN, LIVE = "scan", "live"
 
 
 class Source:
-    """A publisher that serves its history, as one reader sees it."""
+    """A reader's state of a publisher that serves its history."""
 
     __slots__ = (
         "after", "asked", "behind", "check_at", "due", "index", "life", "name", "patterns", "repeat", "state",

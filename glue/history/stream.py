@@ -1,8 +1,8 @@
-"""One topic of one life of a publisher, as a reader of history puts it together.
+"""One topic of one life of a publisher, put together by a reader of history.
 
 `next` is the number of the next message to hand over. Messages are handed over in the order of their numbers. A message
-that comes too early is held. `want` is the number after the last one known to exist: while `next` is less, and nothing
-held continues it, history is asked.
+that comes too early is held. `want` is the number after the last known message: while `next` is less, and no held
+message is next, history is asked.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Key = tuple[str, int, str]
 
 
 class Stream:
-    """The state of one stream; `newer` is the place from which on history belongs to it while `next` is 0.
+    """The state of one stream; while `next` is 0, history of this stream begins at the place `newer`.
 
-    `tried` are keepers that do not have what is missing, asked since `since`; `is_kept`: only keepers may have it.
+    `tried` are keepers without the missing messages, asked since `since`; `is_kept`: only keepers may have them.
     """
 
     __slots__ = ("held", "is_kept", "is_live", "name", "newer", "next", "since", "tried", "want")

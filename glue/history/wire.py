@@ -1,16 +1,16 @@
-"""How requests for history and their answers look: a JSON object, a line feed, and for pages a bundle of topics.
+"""The format of requests for history and of answers: a JSON object, a line feed, for pages a bundle of topics.
 
 A request asks for one of these things:
 
-* `scan`: what matches a pattern, in the order in which it was recorded, from the place `after` on. `start` narrows it.
+* `scan`: messages of a pattern in recorded order, from the place `after` on. `start` narrows the choice.
 * `ranges`: messages of single topics by number. Each range is `[topic, first, last, newer, origin, life]`.
 * `heads`: the last number of each topic that changed since `after`; of a keeper, perhaps of one `era` alone.
 * `digest`: of a keeper, digests of its streams by era. `eras` are the earliest times of hot and of warm streams.
 
 A page answers one request. `next` is the place to go on from, `head` the place of the next message to be recorded.
-`known` 1 says that the server knows the reader's interest, so that what is recorded from `head` on is sent live. The
-messages are a bundle, as in `glue/topics/bundle.py`. `origins` names the publishers of its groups, if they are not the
-server: `[id, name, life, groups]` for each run of groups.
+`known` 1 says that the server knows the reader's interest, and sends messages from `head` on live. The messages are a
+bundle, as in `glue/topics/bundle.py`. `origins` names the publishers of the groups, if other than the server:
+`[id, name, life, groups]` for each run of groups.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Recordings of topics in MCAP files, which Foxglove and the `mcap` command open.
 
-Each topic is a channel, or several: messages with another publisher, type or other properties have a channel of their
-own, whose metadata tells them. The package `mcap` (extra `glue-lan[mcap]`) does the format, and is imported at first
-use.
+Each topic is a channel, or several: messages with another publisher, type or other properties have a separate channel,
+with these in its metadata. The package `mcap` (extra `glue-lan[mcap]`) does the format, and is imported at first use.
 """
 
 from glue.recording.channels import RecordedMessage

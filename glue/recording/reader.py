@@ -1,4 +1,4 @@
-"""Reads messages from an MCAP file, also from one that glue did not write or whose end is missing."""
+"""Reads messages from an MCAP file, also from a file of another program or without an end."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NAME: Final = re.compile(r"[\w.\[\], -]{1,128}", re.ASCII)
 
 
 class Adapter(Generic[T]):
-    """One type: its `name`, `schema` and `hash`, and how its values become payloads and come back."""
+    """One type: `name`, `schema` and `hash`, and the conversion of values to payloads and back."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Adapter(Generic[T]):
         return f"{self.name}#{self.hash}"
 
     def encode(self, value: T) -> Any:
-        """What to publish for a value. Raises PayloadError."""
+        """Return the payload for a value. Raises PayloadError."""
         if not isinstance(value, self.kind):
             raise PayloadError(f"expected a {self.name}, got {value!r:.80}")
         try:

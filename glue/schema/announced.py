@@ -1,7 +1,7 @@
-"""Types as interests announce them: who publishes, and who subscribes, which pattern as which type.
+"""Types announced by interests: publishers and subscribers, with patterns and types.
 
 The interest is `$glue/typed/WAY/NAME/HASH/PATTERN`, where WAY is `publish` or `subscribe`. Nothing is published there.
-Anybody may announce anything, so the table is bounded.
+Any peer may announce anything, so the table is bounded.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def type_interest(way: str, name: str, hash: str, pattern: str) -> str:
 
 
 def type_of_interest(interest: str) -> AnnouncedType | None:
-    """What an interest below TYPED announces; None if it is malformed."""
+    """Return the type that an interest below TYPED announces; None if malformed."""
     parts = interest.removeprefix(TYPED).split("/", 3)
     if len(parts) != 4:
         return None

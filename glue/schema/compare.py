@@ -1,7 +1,7 @@
-"""What keeps a reader from reading what a writer writes, told from their JSON Schemas, in words.
+"""Incompatibilities of a reader with a writer, found in the two JSON Schemas, in words.
 
-A field may be added if the reader has a default for it; the reader ignores fields that it does not know. The schemas
-may come from the network, so depth and number of steps are bounded; what lies beyond counts as equal.
+A field may be added if the reader has a default for it; the reader ignores unknown fields. The schemas may come from
+the network, so depth and number of steps are bounded; the rest counts as equal.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _alternatives(schema: dict[str, Any]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What two values of an enumeration have in common if they are equal; lists and objects count as equal."""
+    """Return a key that is equal for equal values of an enumeration; all lists are equal, and all objects."""
     return (value.__class__, value) if isinstance(value, (str, int, float)) else value.__class__
 
 

@@ -1,7 +1,7 @@
-"""Dataclasses and what stands in them: their JSON Schema, and values made of decoded JSON.
+"""Dataclasses and their fields: JSON Schema, and values made of decoded JSON.
 
-A converter is made once for a type, and called for each message. It ignores unknown fields, uses the defaults of
-missing ones, and raises MismatchedValueError with the path of the first value that does not fit.
+A converter is made once for a type, and called for each message. It ignores unknown fields, uses defaults for missing
+fields, and raises MismatchedValueError with the path of the first value that does not fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that are sealed at rest: a `Directory` above another one, with a key of its own.
+"""Files sealed at rest: a `Directory` above another, with a separate key.
 
 Whatever is appended to a file becomes *chunks*, each sealed with AES-256-GCM or ChaCha20-Poly1305:
 
@@ -107,7 +107,7 @@ class Layout:
 
 
 class SealedDirectory:
-    """A `Directory` whose files are sealed in another one. Raises StorageError for what another key sealed."""
+    """A `Directory` with files sealed in another `Directory`. Raises StorageError for files of another key."""
 
     def __init__(self, directory: Directory, key: Key, suite: Suite, entropy: Callable[[int], bytes]) -> None:
         """Use `sealed_directory`, which checks what the directory holds. `entropy` returns so many random bytes."""

@@ -1,7 +1,7 @@
-"""Two thin layers that enforce the rules: one below topics, one above.
+"""Two thin layers that enforce the rules, below and above topics.
 
-The lower gate keeps interests from topics that their peers may not have, so nothing is sent there. The upper gate keeps
-messages from the application that their publishers may not send. Both count what they refuse.
+The lower gate drops interests that a peer may not have, so nothing is sent there. The upper gate drops messages that a
+publisher may not send. Both count refusals.
 """
 
 from __future__ import annotations

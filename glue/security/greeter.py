@@ -1,4 +1,4 @@
-"""Meeting other members: hellos and proofs until both know that the other is there now, and who; and new epochs."""
+"""Meeting other members: hellos and proofs until both have proved presence and identity; and new epochs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Greeter:
         self.ask(now, life, address, down)
 
     def ask(self, now: float, life: Life, address: Address | None, down: list[Train]) -> None:
-        """Ask a life to prove that it is there now, if it has not, and if that is not too soon after the last time."""
+        """Ask an unproved life for proof of presence, unless the last request is too recent."""
         if address is not None and not life.is_fresh and now >= life.asked_at + ASK_SPACING:
             life.asked_at = now
             down.append(self.hello(life, address, True))
@@ -143,7 +143,7 @@ class Greeter:
         self._sealer.use(self._rotation.sealing)
 
     def _pass_on(self, life: Life, address: Address, down: list[Train]) -> None:
-        """Send a life the newest epoch, if it lacks only this one, and if members may pass it on."""
+        """Send a life the newest epoch, if it lacks no other and if members may pass it on."""
         key = self._rotation.key
         if not key.shares or self._rotation.is_over or not 0 < life.newest == key.epochs[-2].number:
             return

@@ -163,7 +163,7 @@ class Guard:
         return self._lets(peer, "publish", topic)
 
     def lets_acknowledge(self, peer: str, payload: Any) -> bool:
-        """Whether a peer may say that it has stored these messages, or refused them; see `glue.endpoint.durability`."""
+        """Whether a peer may report messages as stored or refused; see `glue.endpoint.durability`."""
         if type(payload) is not dict:
             return True  # malformed, which is counted where it is read
         parts = [part for kind in ("durable", "refused") if type(part := payload.get(kind)) is list]

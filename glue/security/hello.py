@@ -1,4 +1,4 @@
-"""Hellos: by them two endpoints prove to each other that they are there now.
+"""Hellos: two endpoints prove to each other that both are there now.
 
 A replay is sealed as well as the original. Therefore an endpoint accepts nothing of a life before this life has
 returned the endpoint's *challenge*, a random number of 8 bytes. Two endpoints that meet exchange:
@@ -8,7 +8,8 @@ returned the endpoint's *challenge*, a random number of 8 bytes. Two endpoints t
     newcomer  hello, asking, with its challenge and the other's as echo
     other     hello, telling, with the newcomer's challenge as echo; now the announcement passes up, and is answered
 
-A hello goes to the source of what it answers, and is no longer than that. So nobody can aim a flood at a third host.
+A hello goes to the source of the answered datagram, and is not longer than this. So no attacker can aim a flood at a
+third host.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _BODY: Final = Struct(">BB8s8sH")
 
 
 class Hello(NamedTuple):
-    """One hello. `newest` is the number of the newest epoch that its sender has; `proof` belongs to identities."""
+    """One hello. `newest` is the number of the newest epoch of the sender; `proof` belongs to identities."""
 
     asks: bool
     challenge: bytes
@@ -59,7 +60,7 @@ class Hello(NamedTuple):
 
 
 class NewEpoch(NamedTuple):
-    """The next epoch, passed on to a member that has only the one before: its number, overlap (seconds) and root.
+    """The next epoch, passed on to a member with only the previous epoch: number, overlap (seconds) and root.
 
     Where members have identities, `revoked` names those that are members no more, and `grant` is the authority's
     signature.

@@ -1,7 +1,7 @@
 """Identities: an Ed25519 key for each member, and a certificate of the plant's authority for its name and rights.
 
-A certificate is one JSON document and the authority's signature over its bytes. It states the member's name, its public
-key, until when it is valid, and what the member may do (see `rules`). All files are JSON, too.
+A certificate is one JSON document and the authority's signature over its bytes. The document states the member's name,
+public key, end of validity and rights (see `rules`). All files are JSON, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The key of a group: one secret root for each epoch, as text in a key file.
 
 From the root of an epoch follow the keys of all lives of all members: HKDF of the root with 16 random bytes of the
-life. A rotation adds an epoch. Members seal with one epoch and open all that the file holds, so that old and new are
-valid side by side for a while.
+life. A rotation adds an epoch. Members seal with one epoch and open all epochs of the file. So old and new are valid
+side by side for a while.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTE: Final = "Secret: this file makes its holder a member. Copy it to each endp
 
 @dataclass(frozen=True)
 class Epoch:
-    """The secret of one epoch; `id` is the byte that names it in datagrams."""
+    """The secret of one epoch; `id` is the byte for it in datagrams."""
 
     number: int
     root: bytes
@@ -62,9 +62,9 @@ class Key:
     * `epochs`: oldest first; the last is the newest.
     * `retired`: the ids of epochs that are over.
     * `overlap`: seconds for which the epoch before stays valid after a rotation.
-    * `shares`: whether members that have the newest epoch pass it on to those that have only the one before.
+    * `shares`: whether members with the newest epoch pass it on to members with only the previous epoch.
     * `revoked`: names of identities that are members no more.
-    * `grant`: the authority's signature of the newest epoch, which members check before they take it.
+    * `grant`: the authority's signature of the newest epoch, checked by members before use.
     * `authority`: the public key (32 bytes) that signs the members' certificates; None if members have no identities.
     """
 
@@ -161,7 +161,7 @@ def granted(key: Key, authority: bytes, without: Sequence[str] = ()) -> Key:
 
 
 def retire(key: Key, keep: int = 1) -> Key:
-    """Return the key with its newest epochs alone; those before are refused by their ids from now on."""
+    """Return the key with the newest epochs alone; the ids of older epochs are refused from now on."""
     over: Sequence[Epoch] = key.epochs[:-keep]
     retired = (*key.retired, *[epoch.id for epoch in over])[-RETIRED:]
     kept = replace(key, epochs=key.epochs[-keep:], retired=retired)

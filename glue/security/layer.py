@@ -1,9 +1,9 @@
-"""The security layer: seals each datagram as a whole on its way down, and opens it on its way up.
+"""The security layer: seals each whole datagram on the way down, and opens it on the way up.
 
 It stands between serialization and network, if the endpoint has a key. Headers, acknowledgements and topics are sealed
-with the payload. What is not sealed with a key of this group, was accepted before, or comes from a life that has not
-proved to be there now (see `hello`), is counted with its cause and dropped. Nothing is sent in return before a tag
-holds. Where members have identities, unicast is sealed for its receiver alone, and each life has a proved name.
+with the payload. The layer drops, and counts by cause: datagrams without a seal of this group, replays, and datagrams
+of lives without proved presence (see `hello`). Nothing is sent in return before a tag holds. Where members have
+identities, unicast is sealed for its receiver alone, and each life has a proved name.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Sealing:
     ) -> None:
         """`entropy` returns that many random bytes: `os.urandom`, outside of a simulation. `first` is for tests.
 
-        `on_key` is called with a key that a rotation has changed. `new_key` is called about once a second; it returns
-        a key that was put in place of this one. `identity` has a certificate of the key's authority. `unix_time` tells
-        whether a certificate is still valid.
+        `on_key` is called with the key after a rotation. `new_key` is called about once a second, and returns a key
+        that replaces this key. `identity` has a certificate of the key's authority. `unix_time` tells whether a
+        certificate is still valid.
         """
         self.statistics = Counters()
         self._tell = tell

@@ -1,7 +1,6 @@
-"""The lives of other endpoints: their keys, what was accepted of each, and whether they have proved to be there now.
+"""The lives of other endpoints: keys, accepted datagrams, and whether each life has proved presence.
 
-Nothing is kept of a datagram whose tag does not hold. So only a holder of the key, or the replay of one, takes memory
-here.
+Nothing is kept of a datagram with a wrong tag. So only a holder of the key, or the replay of one, takes memory here.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Held = tuple[Address | None, bytes]
 
 
 class Life:
-    """One life of another endpoint: from one draw of its 16 random bytes to the next."""
+    """A life of another endpoint: from one draw of 16 random bytes to the next."""
 
     __slots__ = (
         "address",
@@ -67,7 +66,7 @@ class Life:
         self.certificate: Certificate | None = None
         self.public: bytes | None = None  # its key of X25519
         self.endpoint_id = ""  # of the name in the certificate
-        self.beginning = b"{"  # of its datagrams, by which they are of whom the certificate names
+        self.beginning = b"{"  # how its datagrams must begin: the id for the proved name
         self.held: deque[Held] = deque(maxlen=HELD)
 
 
@@ -128,7 +127,7 @@ class Lives:
         self.openers[opener.prefix] = opener
 
     def forget(self, life: Life) -> None:
-        """Forget a life. What it returned as an echo is worth nothing from now on, as nobody knows what it sent."""
+        """Forget a life. Its echo counts no more from now on, as the record of accepted datagrams is lost."""
         del self._lives[life.salt]
         for prefix in [prefix for prefix, opener in self.openers.items() if opener.life is life]:
             del self.openers[prefix]

@@ -1,7 +1,7 @@
-"""Proofs: what a hello adds where members have identities.
+"""Proofs: the part that identities add to a hello.
 
 A proof is the certificate of the sender, its state, and a signature over the state, the sender's random bytes, and the
-challenge of the receiver. The state is a fresh X25519 key of its life, its incarnation, and the number of its next
+challenge of the receiver. The state is a fresh X25519 key of the life, the incarnation, and the number of the next
 protected bundle. So the receiver knows the name of the life, and both can derive keys that the other members do not
 have: unicast between two members is sealed with them.
 """
@@ -89,7 +89,7 @@ class Prover:
     def check(
         self, proof: bytes, salt: bytes, challenge: bytes, revoked: tuple[str, ...], address: Address | None
     ) -> tuple[Certificate, bytes] | None:
-        """Return the certificate and the X25519 key of a life; None, counted and told, if it is not who it says."""
+        """Return the certificate and the X25519 key of a life; None, counted and told, for a wrong proof."""
         found, cause = self._read(proof)
         if found is not None:
             certificate, state, signature = found

@@ -1,9 +1,9 @@
-"""Signed and private topics: what is added to bundles that carry them, and taken off again.
+"""Signed and private topics: adds the protection to bundles, and takes it off again.
 
-The rules of the group mark topics (see `rules.Mark`). A bundle with a signed topic carries one Ed25519 signature of its
-publisher, which proves the publisher also among members that share the group's key. A bundle with a private topic is
-encrypted with a key that only its receivers get: each set of receivers has its own, wrapped for each of them with the
-X25519 keys of both. When a set changes, because a peer came, went or lost a right, another key is made.
+The rules of the group mark topics (see `rules.Mark`). A bundle with a signed topic carries an Ed25519 signature of its
+publisher, which proves the publisher also among members of the group. A bundle with a private topic is encrypted with a
+key for its receivers alone: each set of receivers has a separate key, wrapped for each receiver with the X25519 keys of
+both. When a set changes, because a peer came, went or lost a right, another key is made.
 
     kind (1 byte: 0x10, + 1 if signed, + 2 if private), flow (4), number (8)
     if signed: signature (64) of `glue1 bundle`, a zero, the publisher's id and incarnation, and all bytes but itself
@@ -52,7 +52,7 @@ WRAP_AGAIN: Final = 1.0
 
 
 class _Flow:
-    """One set of receivers: its number, and the key that they have."""
+    """One set of receivers: the number and the key."""
 
     __slots__ = ("cipher", "key", "key_id", "number", "salt", "wrapped", "wrapped_at")
 
@@ -67,7 +67,7 @@ class _Flow:
 
 
 class Protection:
-    """Protects the bundles that one endpoint sends, and opens and checks those that come."""
+    """Protects outgoing bundles of an endpoint; opens and checks incoming bundles."""
 
     def __init__(
         self, guard: Guard, wrapper: Wrapper, own_id: str, incarnation: int, entropy: Callable[[int], bytes],

@@ -1,8 +1,8 @@
-"""Rotation: when a member seals with a new epoch of the key, and when the old one is over.
+"""Rotation: when a member seals with a new epoch of the key, and when the old epoch is over.
 
-A member that has a new epoch opens both. It seals with the new one as soon as all lives that it knows have it, as soon
-as another seals with it, or after the overlap. The old one is over an overlap later. So members get the new epoch one
-after the other, and none is cut off that gets it in time.
+A member that has a new epoch opens both. The member seals with the new epoch as soon as all known lives have it, as
+soon as another member seals with it, or after the overlap. The old epoch is over an overlap later. So members get the
+new epoch one by one, and no member with a timely copy is cut off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules: who may do what with which topics, one decision for all doors.
+"""Rules: rights of identities on topics, one decision for all doors.
 
 A rule allows or denies actions on topic patterns to identities. The last rule that matches decides; without one, the
 answer is no. Endpoints with certificates, and doors for others (passwords, tokens, TLS clients), ask in the same way:
@@ -37,7 +37,7 @@ class Subject(Protocol):
 
     @property
     def rules(self) -> Sequence[Rule]:
-        """Rules of its own; those of the policy overrule them."""
+        """Rules of the subject; the rules of the policy overrule them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What holds for topics, whatever identity: `signed` by their publishers, `private` to those who may hear them."""
+    """A mark of topics for all identities: `signed` by publishers, `private` to allowed subscribers."""
 
     topics: tuple[str, ...]
     signed: bool = False

@@ -66,7 +66,7 @@ def open_lone(datagram: bytes, decrypt: Crypt) -> bytes:
 def open_run(
     data: bytes | bytearray | memoryview, segment: int, first: int, prefix: bytes, decrypt: Crypt
 ) -> list[bytes] | None:
-    """Open a train whose datagrams are numbered from `first` on; None if some other datagram is among them.
+    """Open a train with datagrams numbered from `first` on; None if some other datagram is among them.
 
     Raises InvalidTag of `cryptography` if one was not sealed so. The last datagram may be shorter than `segment`.
     """

@@ -52,7 +52,7 @@ class SealedTrain(Train):
             yield self._data
             return
         segment = self._train.segment
-        step = max(CALL // self.segment, 1) * segment  # so that it is sent while it is in a near cache
+        step = max(CALL // self.segment, 1) * segment  # to be sent while in a near cache
         for chunk in self._train.chunks():
             if len(chunk) <= step:
                 yield self._seal(chunk, segment, self.address)
@@ -63,9 +63,9 @@ class SealedTrain(Train):
 
 
 class Sealer:
-    """Seals what this life sends; `epoch` is the one of the key to seal with.
+    """Seals datagrams of this life with `epoch` of the key.
 
-    `partners` are the lives, by address, that share a key with this one alone.
+    `partners` are the lives, by address, that share a key with this life alone.
     """
 
     def __init__(

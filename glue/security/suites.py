@@ -16,7 +16,7 @@ Crypt = Callable[[bytes, bytes, bytes], bytes]
 
 
 class Suite(NamedTuple):
-    """A cipher with authentication: its name, the first byte of its datagrams, and its class in `cryptography`."""
+    """A cipher with authentication: the name, the first byte of datagrams, and the class in `cryptography`."""
 
     name: str
     format: int

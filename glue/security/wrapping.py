@@ -1,4 +1,4 @@
-"""What protected topics need of the lives of this endpoint and its peers: signatures, and keys wrapped for one peer.
+"""Signatures of protected topics, and keys wrapped for one peer, by the lives of this endpoint and its peers.
 
 A key is wrapped with HKDF of the X25519 secret of two lives, their salts and the id of the key. So it can be unwrapped
 by the receiver alone, and each key that wraps is used once.
@@ -25,7 +25,7 @@ class Wrapper:
     """Signs, and wraps keys, for one endpoint with an identity."""
 
     def __init__(self, sealer: Sealer, lives: Lives, prover: Prover, met: Mapping[str, Life]) -> None:
-        """`met` are the lives that have proved who they are, by endpoint id."""
+        """`met` are the lives with a proved identity, by endpoint id."""
         self._sealer = sealer
         self._lives = lives
         self._prover = prover

@@ -1,6 +1,6 @@
 """The log of topics in files: `Log` in a directory.
 
-Records of all topics are appended to one segment; one sync makes everything before it durable. A segment that has grown
+Records of all topics are appended to one segment; one sync makes all earlier records durable. A segment that has grown
 to 64 MiB is finished: synced, indexed, and followed by a new one. Its name is durable before anything in it is called
 durable. What the log knows of streams is saved with each finished segment, so that opening reads little more than the
 last segment.
@@ -242,7 +242,7 @@ class FileLog:
         return self.end
 
     def locate(self, stream: Stream, sequence: int) -> int | None:
-        """Return the offset of a message, or of the next one of its stream that is stored; None if there is none."""
+        """Return the offset of a message, or of the next stored message of the stream; None if there is none."""
         best: tuple[int, int] | None = None
         for segment in self.segments:
             with _reading():
@@ -272,7 +272,7 @@ class FileLog:
     def retain(self, retentions: Sequence[Retention], now: float) -> int:
         """Remove what no rule keeps any more; returns the bytes that were freed. `now` is Unix seconds.
 
-        Only finished segments are looked at. One that is at least half outdated is written anew without that.
+        Only finished segments are examined. A segment at least half outdated is written anew without outdated records.
         """
         with self._failing():
             before = self.size

@@ -1,7 +1,7 @@
 """When a log syncs: at once if a publisher waits for it, else after 5 ms or 1 MiB.
 
-While a sync is under way, what arrives is gathered for the next one. So a lone message waits for one sync, and under
-load a sync covers all that arrived during the last one.
+While a sync is under way, what arrives is gathered for the next one. So a lone message waits for one sync. Under load a
+sync covers all messages that arrived during the previous sync.
 """
 
 from __future__ import annotations

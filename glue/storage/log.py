@@ -1,10 +1,10 @@
-"""The interface of a log of topics: what history, consumers and doors use, and what files and memory implement.
+"""The interface of a log of topics: history, consumers and doors use it, files and memory implement it.
 
 One log holds all topics of a keeper, interleaved in the order of arrival. Each message has an *offset*, its number in
 this log, counted from 0. Offsets are never used twice, also after messages were removed. A reader is no object here: it
 holds a position, the pair of the log's id and the offset of the next message, and asks with it. So a log costs the same
-with one reader and with thousands. A position is valid at one keeper alone. A reader that goes on at another keeper
-names what it has by streams and sequences (`StreamState`), or begins at a time and drops what it has already.
+with one reader and with thousands. A position is valid at one keeper alone. At another keeper, a reader names its
+messages by streams and sequences (`StreamState`), or begins at a time and drops known messages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StreamState:
 
     * `held`: the sequence numbers of all messages that the log has ever stored, removed ones included. So a message
       that retention has removed is not fetched again.
-    * `durable`: those of them that survive a power cut.
+    * `durable`: the part of `held` that survives a power cut.
     * `name`: the publisher's name.
     * `last_at`: `published_at` of the newest record. `clock`: the largest hybrid logical clock.
     * `first_kept`: a message below this number is not stored any more.
@@ -106,7 +106,7 @@ class Log(Protocol):
         """Return the offset of the first record published at or after this time (Unix seconds), or `end`."""
 
     def locate(self, stream: Stream, sequence: int) -> int | None:
-        """Return the offset of a message, or of the next one of its stream that is stored; None if there is none."""
+        """Return the offset of a message, or of the next stored message of the stream; None if there is none."""
 
     def streams(self, topics: Topics) -> Iterator[tuple[Stream, StreamState]]:
         """All streams of these topics that the log knows, in no particular order. Do not append meanwhile."""

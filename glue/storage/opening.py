@@ -1,12 +1,12 @@
-"""Opening a log: its id, its segments by their summaries, and its streams by the state saved last.
+"""Opening a log: the id, the segments by summaries, and the streams by the state saved last.
 
     log.id     a record: the id
     streams    a record: the offset up to which it holds, and the streams; replaced whenever a segment is finished
     failed     there after an error of the disk
 
-The last segment is read as a whole. So is a segment whose index is missing or does not fit. Where damage is found, the
-streams are counted anew from the records that are whole: what was damaged is not held any more, and may be fetched
-again from another keeper.
+The last segment is read as a whole. So is a segment without a fitting index. Where damage is found, the streams are
+counted anew from the records that are whole: damaged messages are not held any more, and may be fetched again from
+another keeper.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _make_durable(directory: Directory, segment: Segment) -> None:
 
 
 def begin_segment(directory: Directory, base: int) -> Segment:
-    """Create an empty segment, whose name is durable."""
+    """Create an empty segment with a durable name."""
     segment = Segment(base)
     segment.index = SegmentIndex()
     directory.create(segment.file)
@@ -139,7 +139,7 @@ def save_streams(directory: Directory, id: str, end: int, streams: Streams) -> N
 
 
 def _read_streams(directory: Directory) -> tuple[Streams, int]:
-    """The saved streams and the offset up to which they hold; none if they are missing or damaged."""
+    """The saved streams and the offset of that state; no streams if missing or damaged."""
     streams, data = Streams(), directory.read(STREAMS)
     if data is None:
         return streams, 0

@@ -1,8 +1,8 @@
 """Records of a log: messages of topics, with the identity that outlives their path.
 
-A message's identity is (publisher's endpoint id, life, topic, sequence). A record holds consecutive messages of one
-such stream that are alike except for their payloads, as a delivery brings them. Therefore a record of many messages
-costs little more than a record of one. The encoded form is the same on disk and on the network:
+A message's identity is (publisher's endpoint id, life, topic, sequence). A record holds consecutive messages of a
+stream, alike except for payloads, as a delivery brings them. Therefore a record of many messages costs little more than
+a record of one. The encoded form is the same on disk and on the network:
 
     offset (8 bytes), first sequence (8), clock (8), published at (8, a double), count (4), length of each payload or
     0xFFFFFFFF (4), flags (4), bytes of the description (4); description; lengths (4 each, unless equal); payloads
@@ -41,7 +41,7 @@ KNOWN_DESCRIPTIONS = 4096
 
 
 class Stream(NamedTuple):
-    """The messages of one topic from one life of one publisher, numbered from 1."""
+    """The messages of a topic from one life of one publisher, numbered from 1."""
 
     origin: str
     """The publisher's endpoint id, 16 hex digits."""

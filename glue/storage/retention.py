@@ -3,8 +3,8 @@
 A rule is for a set of topics; a topic without a rule is kept for ever, one with several rules by the most generous. The
 count 1 is compaction: of each topic the last message stays.
 
-Removing costs reading, so it happens by segments: one that holds no more than outdated records is removed, one that is
-at least half outdated is written anew. So up to twice as much as the rules say stays on the disk, and a segment more.
+Removing costs reading, so it happens by segments: a wholly outdated segment is removed, and a segment at least half
+outdated is written anew. So up to twice as much as the rules say stays on the disk, and a segment more.
 """
 
 from __future__ import annotations

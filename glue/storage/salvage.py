@@ -1,8 +1,8 @@
 """Reading of a file of records that may be damaged: everything that is whole is found, before and after the damage.
 
-A crash leaves a torn end: part of a record, or zeros. Anything else that does not fit its checksum is damage to data
-that was whole. Of a record with a damaged payload the size is still known. After a damaged header, the next record is
-searched: a header fits its own checksum by chance once in 2^32, and its payload must fit too.
+A crash leaves a torn end: part of a record, or zeros. Any other wrong checksum is damage to data that was whole. Of a
+record with a damaged payload the size is still known. After a damaged header, the next record is searched: a header
+fits its own checksum by chance once in 2^32, and its payload must fit too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The index of one segment of a log: the beginnings of its records by offset and time, and the topics in each block.
 
-The index is sparse: one entry a block of 256 KiB. A reader reads whole blocks, and only those with a topic that it
-wants. Of a segment that is not written any more, the index lies in a file beside it: a summary, which is all that
-opening a log needs, and the rest. A lost index is built again from the records.
+The index is sparse: one entry a block of 256 KiB. A reader reads whole blocks, and only blocks with a wanted topic. The
+index of a finished segment lies in a file beside it: a summary, sufficient for opening a log, and the rest. A lost
+index is built again from the records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SUMMARY_SIZE = 512
 
 @dataclass(slots=True)
 class TopicPart:
-    """The part of one topic in a segment: messages, bytes of records, and the blocks in which they begin."""
+    """The part of a topic in a segment: messages, bytes of records, and the blocks in which records begin."""
 
     count: int = 0
     size: int = 0
@@ -83,7 +83,7 @@ class SegmentIndex:
         held.clock = max(held.clock, record.clock)
 
     def block_at(self, offset: int) -> int:
-        """The block in which the record with this offset begins, or the last one before it."""
+        """The block in which the record with this offset begins, or the last block before."""
         return max(bisect_right(self.offsets, offset) - 1, 0)
 
     def block_since(self, time: float) -> int:

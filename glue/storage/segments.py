@@ -1,7 +1,7 @@
 """The segments of a log: files of records, each named by the offset of its first message, with an index beside each.
 
-Only the last segment grows. A segment whose index is missing, damaged or does not fit is read as a whole, and its index
-is written again.
+Only the last segment grows. A segment with a missing, damaged or wrong index is read as a whole, and its index is
+written again.
 """
 
 from __future__ import annotations

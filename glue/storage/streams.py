@@ -1,4 +1,4 @@
-"""The streams that a log knows: which messages it has, so that none is stored twice, and which are durable.
+"""The known streams of a log: the held messages, so that none is stored twice, and the durable ones.
 
 Bounded: a stream costs some 500 bytes. Once more than `STREAMS` are known, the streams that were silent longest are
 forgotten. A message of a forgotten stream that comes again is stored again.
@@ -45,7 +45,7 @@ class Streams:
         return [record.part(start, stop) for start, stop in state.held.gaps(record.sequence, record.stop)]
 
     def take(self, record: Record) -> list[Record]:
-        """Note that a record is stored; returns its parts that were not held before, which are to be stored."""
+        """Note that a record is stored; returns the parts not held before, to be stored."""
         parts = self.missing(record)
         for part in parts:
             self.note(part.stream, part.name, part.sequence, part.stop, part.published_at, part.clock)
@@ -71,7 +71,7 @@ class Streams:
         return state
 
     def restore(self, stream: Stream, name: str, held: RangeSet, at: float, clock: int, first_kept: int) -> None:
-        """Take over the state of a stream, whose messages are durable."""
+        """Take over the state of a stream with durable messages."""
         durable = RangeSet()
         durable.replace([*held])
         self._states[stream] = StreamState(name, held, durable, at, clock, first_kept)

@@ -1,8 +1,8 @@
-"""A door for HTTP clients: publish, read and stream topics, webhooks that are called until they answer, and a page.
+"""A door for HTTP clients: publish, read and stream topics, webhooks with retries, and a page.
 
 `lanes`, `deliveries`, `signing`, `guard`, `subscriptions`, `recent` and `tail` decide, without clock and socket.
 `server` and `sender` are the sockets, `delivering`, `journal` and `store` their disks and timers; `carrier`, `topics`,
-`resources`, `models` and `overview` are the routes. `client` and `webhook` are for programs at the other end; they need
+`resources`, `models` and `overview` are the routes. `client` and `webhook` are for programs at the other end, and need
 nothing but glue.
 """
 

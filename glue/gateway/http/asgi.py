@@ -1,7 +1,7 @@
 """The door as an ASGI application, to be mounted in a program's own server beside its other routes.
 
 Each request goes on to the door, over loopback and as a stream in both directions. The door listens on loopback, so its
-own port needs no protection. A client that comes this way counts as one of another machine: it needs a token.
+own port needs no protection. A client of this application counts as remote, so it needs a token.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     for message in door.stream("home/#"):
         print(message["topic"], message["payload"])
 
-A stream that breaks is taken up again where it was, so no message is missed while the door remembers it.
+A broken stream is resumed at its position, so no message is missed while the door remembers it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAUSE: Final = 1.0
 
 
 class DoorError(GlueError, OSError):
-    """A door refused; `status` is that of its answer, and `reason` its words."""
+    """A door refused: the `status` and the `reason` of its answer."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"{status}: {reason}")
@@ -57,7 +57,8 @@ class Client:
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
         """Call a route; bytes are sent as they are, all else as JSON. Returns the answer: JSON decoded, else bytes.
 
-        Raises DoorError, OSError. Only a call whose connection turns out to be closed already is tried a second time.
+        Raises DoorError, OSError. A call that fails on a kept connection is repeated once, but no POST without an
+        idempotency key.
         """
         data, sent = None, {**self._headers, **(headers or {})}
         if isinstance(body, bytes):

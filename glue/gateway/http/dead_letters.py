@@ -1,4 +1,4 @@
-"""Dead letters: messages that a subscriber did not take in time, kept on a topic of their own until they are replayed.
+"""Dead letters: messages that a subscriber did not take in time, kept on a separate topic until a replay.
 
 A dead letter of the subscription ID is a message on `$dead/ID` with the payload as it was; properties tell where it
 came from. It is in the log of the door like all messages, and a replay is a lane that reads this topic.
@@ -21,7 +21,7 @@ def dead_topic(subscription: str) -> str:
 
 
 def properties_of(item: Item, reason: str) -> dict[str, str]:
-    """Return the properties of a dead letter. They replace those of the message but its content type."""
+    """Return the properties of a dead letter, which replace all of the message except its content type."""
     original = revived(item)
     record = original.record
     told = {

@@ -6,7 +6,7 @@
   subscription says `give_up_after`. Then the message becomes a dead letter, and the lane goes on.
 * A destination that cannot be connected to is tried once a second at most, however many lanes wait for it. When it
   answers again, all of them go on.
-* Lanes that failed last share a part of the connections, so that waiting for them holds up no other lane.
+* Lanes with a failed last attempt share a part of the connections, so they hold up no other lane.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ class Deliveries:
         lane.release()
 
     def _note_destination(self, now: float, attempt: Attempt, outcome: Outcome) -> None:
-        """Remember a destination that cannot be reached; wake those that waited for one that is back."""
+        """Remember an unreachable destination; wake the lanes that waited for a destination that is back."""
         key = destination(attempt.subscription.url)
         known = self._destinations.get(key)
         if not outcome.is_connected:

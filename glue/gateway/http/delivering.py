@@ -24,7 +24,7 @@ from glue.gateway.http.store import Store
 from glue.gateway.http.subscriptions import Subscription, subscription_of
 from glue.storage import Record
 
-if TYPE_CHECKING:  # needs aiohttp, whose absence the gateway tells
+if TYPE_CHECKING:  # needs aiohttp; the gateway reports its absence
     from glue.gateway.http.sender import Sender
 
 SAVE_INTERVAL: Final = 0.2
@@ -112,7 +112,7 @@ class Delivering:
         await self.forget(id)
 
     async def learn(self, subscription: Subscription) -> None:
-        """Use a subscription that is stored: a new one, or other settings of a known one."""
+        """Use a stored subscription, which is new or has new settings."""
         known = self.subscriptions.get(subscription.id)
         self.subscriptions[subscription.id] = subscription
         if known is None:
@@ -217,7 +217,7 @@ class Delivering:
         task.add_done_callback(self._tasks.discard)
 
     async def _attempt(self, attempt: Attempt) -> None:
-        """Make an attempt, and while that goes well the next ones of its lane, without a turn of `_run`."""
+        """Make an attempt, give the outcome to the machine, and wake `_run`."""
         outcome = await self._sender.send(attempt)
         self.machine.finished(time.monotonic(), attempt, outcome)
         self._wake.set()

@@ -1,4 +1,4 @@
-"""What all routes of a door share: its endpoint, its subscriptions, its streams, and who may do what."""
+"""The state that all routes of a door share: endpoint, subscriptions, streams and rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams and last values are fed with: subscriptions of the door's endpoint, as few as the clients need."""
+"""The source of streams and last values: as few subscriptions of the endpoint as the clients need."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Feed:
         self._subscriptions.clear()
 
     def _follow(self) -> None:
-        """Subscribe to the wanted patterns that no other one covers; first to new ones, so that nothing is missed."""
+        """Subscribe to the wanted patterns that no other covers; new patterns first, so nothing is missed."""
         wanted = {
             one for one in self._wanted
             if not any(other != one and covers(other, one) for other in self._wanted)

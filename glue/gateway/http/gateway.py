@@ -51,15 +51,15 @@ class Gateway:
         """Raises MissingExtraError without aiohttp, ConfigurationError for a wrong network.
 
         port: 0 for any free one. tls: HTTPS instead of HTTP.
-        data_dir: where subscriptions, positions and messages are stored; without it they end with the door.
-        keep: patterns whose messages the door keeps for history, beside those of subscriptions.
+        data_dir: the directory of subscriptions, positions and messages; without it they end with the door.
+        keep: patterns of messages to keep for history, beside those of subscriptions.
         age, size: how long, and how many bytes of, messages are kept, as for `Endpoint.keep`; a subscriber that is away
             for longer misses messages, and is told so.
-        access: who may do what; by default clients of this machine may do everything.
-        deliver_to: networks that webhooks may be in; without another choice the private ones.
-        models: models whose keys clients may read and write. shared: the model in which several doors share their
+        access: the rights of clients; by default clients of this machine may do everything.
+        deliver_to: networks open to webhooks; by default private networks.
+        models: models with keys open to clients. shared: the model in which several doors share their
             subscriptions; without it each door has its own.
-        cors: origins whose pages may call the door.
+        cors: origins of pages that may call the door.
 
         `endpoint` must be started before the gateway.
         """

@@ -1,8 +1,8 @@
 """Keys of requests that may come again: the second one gets the answer of the first, for a day, also after a restart.
 
-Each answered key is a line in a file that is only appended to, and written anew when half of it is old. A request that
-comes while the first one is at work waits for its answer. Between the moment that the log has a message and the moment
-that the line is written, a crash lets the message be published twice.
+Each answered key is a line in a file that is only appended to, and written anew when half of it is old. A request with
+a key in use waits for the first answer. Between the moment that the log has a message and the moment that the line is
+written, a crash lets the message be published twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Idempotency:
             self._rewrite()
 
     async def once(self, owner: str, key: str | None, body: bytes, work: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Do the work of a request, or return the answer that its key has.
+        """Return the answer stored for a key, or do the work of the request.
 
         Raises ProblemError for a key that another request has, and what the work raises, which is not remembered.
         """
@@ -62,7 +62,7 @@ class Idempotency:
             answer = await work()
         except BaseException as error:
             done.set_exception(error)
-            done.exception()  # there may be nobody who waits
+            done.exception()  # perhaps no request waits
             raise
         else:
             self._remember(place, print_, answer)

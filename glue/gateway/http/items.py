@@ -1,4 +1,4 @@
-"""What the delivery machine takes and gives: the log that it reads, attempts, outcomes, dead letters and news."""
+"""Input and output of the delivery machine: its log, attempts, outcomes, dead letters and news."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Source(Protocol):
 
     @property
     def durable(self) -> int:
-        """What is below this offset may be read."""
+        """The offset below which messages may be read."""
 
     def read(self, topics: Callable[[str], bool], offset: int, size: int) -> Reading:
         """Return records of some topics from an offset on."""
@@ -48,7 +48,7 @@ class Attempt(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of an attempt."""
+    """The result of an attempt."""
 
     status: int
     """The status of the answer; 0 if there was none."""

@@ -73,7 +73,7 @@ class Journal:
 
     @property
     def patterns(self) -> list[str]:
-        """What is kept."""
+        """The kept patterns."""
         return sorted(self._keepers)
 
     def close(self) -> None:

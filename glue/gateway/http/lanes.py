@@ -1,7 +1,7 @@
-"""The state of one subscription's deliveries: its position in the log, and the few messages that are being delivered.
+"""The state of one subscription's deliveries: its position in the log, and the few messages under way.
 
-What waits is in the log and nowhere else: a lane holds a position, at most `parallel` messages under way, and while its
-subscriber answers, a part of the log that was read ahead. A lane whose subscriber fails holds small messages only.
+Waiting messages are in the log and nowhere else: a lane holds a position, at most `parallel` messages under way, and
+while the subscriber answers, a part of the log that was read ahead. After a failure, a lane holds small messages only.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ async def show_models(door: Door, rights: Rights, request: web.Request) -> web.R
 
 
 async def items(door: Door, rights: Rights, request: web.Request) -> web.StreamResponse:
-    """Give the keys that match `pattern` with their values; or watch them, as Accept says."""
+    """Return the keys and values that match `pattern`, or watch them, by the Accept header."""
     name, model = model_of(door, request)
     pattern = request.query.get("pattern", "#")
     check_subscribe(rights, f"{MODEL}{name}/{pattern}")

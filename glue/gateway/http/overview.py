@@ -1,4 +1,4 @@
-"""What the door knows of the network and of itself: endpoints, counters, descriptions of its interface, the page."""
+"""The overview of a door and its network: endpoints, counters, descriptions of the interface, the page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_admin(rights: Rights) -> None:
 
 
 async def endpoints(door: Door, rights: Rights, request: web.Request) -> web.Response:
-    """List the endpoints that the door knows, and how it hears them."""
+    """List the known endpoints, with the link to each."""
     check_admin(rights)
     endpoint = door.endpoint
     found = [
@@ -58,7 +58,7 @@ async def endpoints(door: Door, rights: Rights, request: web.Request) -> web.Res
 
 
 def link_of(endpoint: Endpoint, peer: str) -> dict[str, Any]:
-    """Return round trip and way to a peer that the door sends to; empty for one that it sends nothing."""
+    """Return round trip and way to a peer; empty if the door sends it nothing."""
     transport = endpoint._core.stack.layers.get("transport")
     found: dict[str, Any] = {}
     if isinstance(transport, Transport):

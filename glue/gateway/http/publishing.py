@@ -1,7 +1,7 @@
 """Publications of many clients, gathered: what comes in one turn of the event loop shares a turn of the stack.
 
-Under load hundreds of requests wait for the same sync of the disk. Each would need a turn of the stack and a receipt of
-its own; so plain publications on one topic that come together are published together, with one receipt.
+Under load hundreds of requests wait for the same sync of the disk. Each would need its own turn of the stack and its
+own receipt. Therefore simultaneous plain publications on one topic are published together, with one receipt.
 """
 
 from __future__ import annotations

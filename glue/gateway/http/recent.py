@@ -1,7 +1,7 @@
 """The door's log as deliveries read it: the newest records from memory, older ones from the log.
 
-A log reads from its disk by blocks of 256 KiB, which is right for a subscriber that catches up and too much for the
-next message. Therefore what is stored is also held here for a while.
+A log reads from its disk by blocks of 256 KiB: right for a subscriber that catches up, too much for the next message.
+Therefore stored records are also held here for a while.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RecentLog:
         return self.log.first
 
     def add(self, begin: int, end: int, records: Sequence[Record]) -> None:
-        """Note that records were appended from the offset `begin` to `end`; they are read once they are durable."""
+        """Note the records appended from offset `begin` to `end`, to be read once they are durable."""
         if begin != self._end or sum(len(record.payloads) for record in records) != end - begin:
             self._records.clear()  # some were stored already, or came another way: the log has the offsets
             self._waiting.clear()

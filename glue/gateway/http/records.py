@@ -12,7 +12,7 @@ from glue.storage import JSON
 
 
 def described_record(item: Item, log: str) -> dict[str, Any]:
-    """Return a message of a log as clients see it: as one of a stream, and with its offset."""
+    """Return a message of a log in the form of a stream, with its offset."""
     record = item.record
     found: dict[str, Any] = {"topic": record.topic}
     if record.flags & JSON:

@@ -117,7 +117,7 @@ async def deliveries(door: Door, rights: Rights, request: web.Request) -> web.Re
 
 
 async def dead_letters(door: Door, rights: Rights, request: web.Request) -> web.Response:
-    """List the dead letters that were not replayed; with `all=1` also those that were."""
+    """List the dead letters that were not replayed; with `all=1` list all."""
     subscription = known(door, rights, request)
     delivering = door.delivering
     log = delivering.journal.recent.log

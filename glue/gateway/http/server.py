@@ -1,4 +1,4 @@
-"""The shell of the HTTP server: sockets, limits, who is let in, and errors as problem details."""
+"""The shell of the HTTP server: sockets, limits, access control, and errors as problem details."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Server:
     """Serves the routes of a door on one or more ports."""
 
     def __init__(self, door: Door, cors: Sequence[str] = ()) -> None:
-        """`cors` are the origins whose pages may call this door, beside its own page."""
+        """`cors` are origins of pages that may call this door, beside its own page."""
         self._door = door
         door.describe = partial(openapi_document, ROUTES)
         self._cors = frozenset(cors)
@@ -155,7 +155,7 @@ def application(door: Door, cors: frozenset[str]) -> web.Application:
 def _handler(
     door: Door, route: Route, cors: frozenset[str]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:  # fmt: skip
-    """Return the handler of a route: it finds out who asks, and calls the route."""
+    """Return the handler of a route, which authenticates the client and calls the route."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         check_origin(request, cors)
@@ -167,7 +167,7 @@ def _handler(
 
 
 def rights_of(door: Door, request: web.Request) -> Rights:
-    """Return what a client may do. Raises ProblemError for one that has to bring a token, or another one."""
+    """Return the rights of a client. Raises ProblemError for a missing or wrong token."""
     token = None
     authorization = request.headers.get("authorization")
     if authorization is not None:
@@ -188,7 +188,7 @@ def rights_of(door: Door, request: web.Request) -> Rights:
 
 
 def check_origin(request: web.Request, cors: frozenset[str]) -> None:
-    """Raise ProblemError for a request that a page of another server sends, unless that one is named."""
+    """Raise ProblemError for a request from a page of another origin, unless `cors` names it."""
     origin = request.headers.get("origin")
     if origin is None or origin in cors or urlsplit(origin).netloc.lower() == request.host.lower():
         return

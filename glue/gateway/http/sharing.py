@@ -1,9 +1,9 @@
-"""Several doors as one: subscriptions and positions in a model, and leases that say which door delivers.
+"""Several doors as one: subscriptions and positions in a model, and a lease for the door that delivers.
 
-Subscriptions are spread over parts. Each part has a lock with a lease in the model; the door that holds it delivers.
-A door that is gone loses its leases within seconds, and another one goes on: it finds the place in its own log by the
-numbers of the messages that were delivered, and by time for topics of which none was. So a subscriber may get some
-messages twice, under the same ids.
+Subscriptions are spread over parts. Each part has a lock with a lease in the model; the door that holds it delivers. A
+door that is gone loses its leases within seconds, and another door goes on. The new door finds the place in its own log
+by the numbers of delivered messages, and by time for topics without any. So a subscriber may get some messages twice,
+under the same ids.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Sharing:
     # --------------------------------------------------------------------------------------------------- parts
 
     async def _hold(self, part: int) -> None:
-        """Take a part when it is free, deliver while it is held, and try again when it is lost."""
+        """Take a part when it is free, deliver while the lock holds, and try again after its loss."""
         while True:
             try:
                 lock = await self._model.lock(f"http/part/{part}", LEASE, timeout=TRY_INTERVAL * 4)

@@ -1,4 +1,4 @@
-"""What a delivery carries: its body, its signature, and its description.
+"""The content of a delivery: body, signature and description.
 
 Signatures are those of Standard Webhooks (HMAC-SHA256 over `id.timestamp.body`); several secrets give several
 signatures, so that a secret can be changed without a gap. The description is CloudEvents 1.0, binary content mode.
@@ -41,7 +41,7 @@ class Item(NamedTuple):
 
     @property
     def sequence(self) -> int:
-        """Its number among those of its publisher and topic."""
+        """The number among the messages of its publisher and topic."""
         return self.record.sequence + self.place
 
 

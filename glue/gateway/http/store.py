@@ -27,7 +27,7 @@ Stored = dict[str, Any]
 
 
 class Store(Protocol):
-    """What outlives a door. All methods raise StorageError or what a model raises."""
+    """The state that outlives a door. All methods raise StorageError or the errors of a model."""
 
     subscriptions: dict[str, Stored]
     """By id; only read by the caller."""
@@ -38,7 +38,7 @@ class Store(Protocol):
         """Read what is stored."""
 
     async def put(self, id: str, subscription: Stored | None) -> None:
-        """Store a subscription, or remove it with its position; returns once it is durable."""
+        """Store a subscription, or remove it with its position; returns once durable."""
 
     async def create(self, topic: str) -> None:
         """Store that a topic was created."""

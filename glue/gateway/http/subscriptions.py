@@ -22,7 +22,7 @@ SECRETS = 2
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One subscriber of a pattern: the address that is called with each message, until it has it."""
+    """One subscriber of a pattern: the address to call with each message until it accepts."""
 
     id: str
     topic: str

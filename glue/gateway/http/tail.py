@@ -86,9 +86,9 @@ class Tail:
             self._places.remove(pattern, place)
 
     def read(self, place: Place, most: int) -> list[tuple[int, Entry]]:
-        """Return up to `most` messages for a place and move it; empty if it has to wait.
+        """Return up to `most` messages for a place and move it; empty if the place has to wait.
 
-        `place.missed` counts the messages, of all topics, that left the ring before they were looked at.
+        `place.missed` counts messages, of all topics, that left the ring unread.
         """
         first = self.first
         if place.cursor < first:

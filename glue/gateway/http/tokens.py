@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens in a file, stored as hashes, each with the topics that it may publish and read.
+"""Rights of clients: bearer tokens in a file, stored as hashes, each with the topics to publish and read.
 
 The file has a JSON object a line: `{"name", "hash", "publish": [PATTERN], "subscribe": [PATTERN], "admin": false}`.
 A token is 32 random bytes, so a plain SHA-256 of it cannot be guessed back. An entry without a hash is for the client
@@ -33,7 +33,7 @@ logger = logging.getLogger("glue.http")
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a client may do. A pattern of a client must be covered by one of these as a whole."""
+    """The rights of a client. One pattern here must cover a pattern of the client as a whole."""
 
     name: str = ""
     publish: tuple[str, ...] = ()
@@ -42,11 +42,11 @@ class Rights:
     """Whether it may see and change the subscriptions of all clients, and the endpoints of the network."""
 
     def may_publish(self, topic: str) -> bool:
-        """Whether it may publish to a topic, or ask those who answer there."""
+        """Whether the client may publish to a topic, or ask its responders."""
         return self.admin or any(covers(pattern, topic) for pattern in self.publish)
 
     def may_subscribe(self, pattern: str) -> bool:
-        """Whether it may read all topics of a pattern."""
+        """Whether the client may read all topics of a pattern."""
         return self.admin or any(covers(own, pattern) for own in self.subscribe)
 
 

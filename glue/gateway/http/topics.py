@@ -41,7 +41,7 @@ LINES = 10_000
 def payload_of(request: web.Request, body: bytes) -> Any:
     """Return the payload that a body is, by its content type: JSON, text, or bytes.
 
-    `curl -d` says that it sends a form: that is JSON if it reads as such, else text.
+    `curl -d` announces a form: the body is JSON if it parses, else text.
     """
     kind = request.content_type
     try:

@@ -100,7 +100,7 @@ class Webhook:
 
 
 class WebhookServer(ThreadingHTTPServer):
-    """A server in threads whose kept-alive connections end with it."""
+    """A threaded server that ends kept-alive connections when it closes."""
 
     daemon_threads = False
 

@@ -1,9 +1,9 @@
-"""Sessions that move: a client that connects to another door finds its session there.
+"""Sessions that move: a client finds its session at another door.
 
-The new door asks the old one, which hands over everything and forgets the session: subscriptions, messages that wait,
-messages in flight with their packet ids, and the state of QoS 2. Until publishers know that the new door wants the
-messages, the old one goes on to collect them. The new one fetches these half a second later, and leaves out what it has
-got itself: a message of the same topic and payload.
+At the request of the new door, the old door hands over everything and forgets the session: subscriptions, waiting
+messages, messages in flight with packet ids, and the state of QoS 2. Until publishers know the interest of the new
+door, the old door goes on to collect messages. The new door fetches these half a second later, except what it received
+itself: messages of the same topic and payload.
 """
 
 from __future__ import annotations

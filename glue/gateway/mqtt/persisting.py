@@ -1,4 +1,4 @@
-"""Sessions that outlive the process: what the broker stores of them, and the messages that they read from the log.
+"""Sessions that outlive the process: the stored state of a session, and the messages it reads from the log.
 
 A session with a connection gets messages as they come. One without a connection, or with more waiting than `WINDOW`,
 only has a position in the log, and reads from there once its client has room. What must not be said before it is
@@ -106,7 +106,7 @@ class Persisting(BrokerState):
         raise NotImplementedError
 
     def parcel_for(self, session: Session, kept: Kept) -> Parcel | None:
-        """What a session gets of a run in the log, None if nothing."""
+        """Return the part of a run in the log for a session, None if nothing."""
         run = kept.run
         if kept.to:
             return Parcel(run, run.qos, run.retain) if kept.to == session.client_id and run.qos else None
@@ -161,7 +161,7 @@ class Persisting(BrokerState):
         self.store.note("next", session.client_id, session.read_at)
 
     def unshelve(self, now: float, session: Session) -> None:
-        """Read the messages in flight from the log. Those that it has no more, damaged ones, are left out."""
+        """Read the messages in flight from the log. Damaged messages, which the log has lost, are left out."""
         store = self.store
         assert store is not None
         shelved, session.shelved = session.shelved, {}

@@ -88,7 +88,7 @@ class Session:
         self.epoch = 0  # of its last connection, larger than those before at any door
         self.arrivals: Counter[tuple[str, bytes]] | None = None  # what came since it moved here, for a moment
         self.is_kept = False  # whether it is in the log, too
-        self.read_at: int | None = None  # where it reads on in the log; None if all that it gets is in its queue
+        self.read_at: int | None = None  # where it reads on in the log; None if all messages are in its queue
         self.shelved: dict[int, tuple[int, int]] = {}  # while it is away: packet id → offset, QoS and retain flag << 2
 
     def put(self, parcel: Parcel, limit: int | None = None) -> int:

@@ -1,8 +1,8 @@
-"""The log of a door, and its snapshots: what lets sessions and retained messages survive the end of the process.
+"""The log of a door, and its snapshots: sessions and retained messages survive the end of the process.
 
-All messages that a session keeps are in one log, once; a session has a position in it. What happens is appended in
-order and made durable together, so that many acknowledgements cost one sync. A snapshot replaces all events before it;
-then the segments that no session needs are removed.
+All kept messages of sessions are in one log, once; a session has a position in it. What happens is appended in order
+and made durable together, so that many acknowledgements cost one sync. A snapshot replaces all events before it; then
+the segments that no session needs are removed.
 
 The shell calls `write` before it writes to clients, and makes the syncs, in another thread if it likes.
 """

@@ -1,8 +1,8 @@
 """The records of a door's log: runs of messages, and events that change sessions.
 
 Both are records of one stream, so that the order of the file is the order of what happened. A run has its topic as the
-record's type. Its properties hold what is rare: properties of MQTT 5, the end of its lifetime, the packet ids of QoS 2,
-and the one session that it is for. An event is a JSON list; its first item names what happened:
+record's type. Its properties hold rare values: properties of MQTT 5, the end of the lifetime, the packet ids of QoS 2,
+and a single target session. An event is a JSON list; its first item names what happened:
 
     ["open", client, expiry]                   a session exists, and outlives its connection by `expiry` seconds
     ["end", client]                            it ended
@@ -39,7 +39,7 @@ Event = Sequence[Any]
 
 
 class Kept:
-    """A run as it is in the log: with its publisher's client id, and the session that it is for ("" for any)."""
+    """A run in the log, with the client id of its publisher, and its target session ("" for any)."""
 
     __slots__ = ("ids", "run", "sender", "to")
 
