@@ -194,5 +194,5 @@ def test_editors_know_every_setting_and_layer() -> None:
 
 def test_every_error_is_a_glue_error() -> None:
     errors = [value for name, value in vars(glue).items() if name.endswith("Error")]
-    assert len(errors) == 26
+    assert len(errors) == 27
     assert all(issubclass(error, glue.GlueError) for error in errors)

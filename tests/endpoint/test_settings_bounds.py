@@ -75,5 +75,6 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "key": None,
         "identity": None,
         "policy": None,
+        "storage_key": None,
         "peers": (),
     }

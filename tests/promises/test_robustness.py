@@ -159,8 +159,7 @@ def test_what_is_only_late_or_doubled_is_hardly_ever_sent_again(conditions: Cond
 # ----------------------------------------------------------------------------------------------- congestion
 
 
-@pytest.mark.parametrize("head_start", [0.0, 2.0])
-@pytest.mark.parametrize("loss", [0.0, 0.02])
+@pytest.mark.parametrize(("head_start", "loss"), [(0.0, 0.0), (2.0, 0.02)])
 def test_two_senders_share_a_slow_link_and_leave_room_for_others(head_start: float, loss: float) -> None:
     """In 8 s, who has how much is a matter of chance, too: so it is what mostly comes out."""
     assert median(inequality(seed, head_start, loss) for seed in (1, 2, 3)) <= 2
