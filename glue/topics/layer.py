@@ -215,9 +215,10 @@ class Topics:
         if not item.payloads:
             return
         self.statistics["messages published"] += len(item.payloads)
-        is_limited = bool(self._limits.users and self._limits.intervals(item.topic))
-        for latest in self._limits.offer(now, item) if is_limited else ():
-            self._emit(now, latest)
+        is_limited = bool(self._limits.intervals(item.topic)) if self._limits.users else False
+        if is_limited:
+            for latest in self._limits.offer(now, item):
+                self._emit(now, latest)
         self._emit(now, item, is_limited)
 
     def _emit(self, now: float, item: Publication, is_heard: bool = False) -> None:
@@ -245,8 +246,7 @@ class Topics:
             self._values.keep(group, expires)
         if self.recording.recorder is not None:
             self.recording.record(now, group, expires)
-        tokens = self.subscriptions.own(item.topic)
-        if tokens:
+        if self.subscriptions.index.match(item.topic) and (tokens := self.subscriptions.own(item.topic)):
             self._local.publish(group, expires, tokens)
             is_heard = True
         route = self.peers.index.match(item.topic)

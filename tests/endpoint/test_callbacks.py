@@ -25,7 +25,9 @@ async def awaited(*arguments: Any) -> None:
 @pytest.mark.parametrize("name", ["on_peer_aded", "on_gaps", "on_message"])
 @pytest.mark.parametrize("kind", [glue.Endpoint, glue.aio.Endpoint])
 def test_a_misspelt_name_is_refused(kind: type[Any], name: str) -> None:
-    with pytest.raises(glue.ConfigurationError, match=f"no callback '{name}'; there are on_.*on_deadline, on_gap, on_heal, on_lost"):
+    with pytest.raises(
+        glue.ConfigurationError, match=f"no callback '{name}'; there are on_.*on_deadline, on_gap, on_heal, on_lost"
+    ):
         setattr(kind("a"), name, print)
 
 

@@ -16,6 +16,7 @@ from glue.gateway.http.limits import Limits
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.publishing import ACKS_TIME, Publisher
 from glue.gateway.http.tokens import Access
+from glue.gateway.rights import Rights
 
 
 class Door:
@@ -32,6 +33,9 @@ class Door:
         self.feed = feed
         self.idempotency = idempotency
         self.models = models
+        guard = endpoint._core.guard
+        self.rules = None if guard is None else Rights("http", guard)
+        """The rules of the group; None without identities."""
         self._publisher = Publisher(endpoint)
         self.statistics: Counter[str] = Counter()
         self.describe: Callable[[], dict[str, Any]] = dict

@@ -21,6 +21,7 @@ from glue.errors import GlueError
 from glue.gateway.http import carrier, models, overview, resources, topics
 from glue.gateway.http.descriptions import openapi_document
 from glue.gateway.http.door import Door
+from glue.gateway.http.group_rules import within_group
 from glue.gateway.http.limits import MOUNTED
 from glue.gateway.http.problems import CONTENT_TYPE, ProblemError, problem_of
 from glue.gateway.http.routes import Route
@@ -184,7 +185,7 @@ def rights_of(door: Door, request: web.Request) -> Rights:
     if rights is None:
         door.statistics["requests refused: no token, or a wrong one"] += 1
         raise _unauthorized("this token is not known" if token else "a token is needed: Authorization: Bearer …")
-    return rights
+    return within_group(rights, door.rules)
 
 
 def check_origin(request: web.Request, cors: frozenset[str]) -> None:
