@@ -170,7 +170,7 @@ class Topics:
                 self._miss(topic, peer, jump, up)
         if self._limits.heap and self._limits.deadline <= now:
             for latest in self._limits.due(now):
-                self._emit(now, latest)
+                self._publish(now, latest)
             self._flush(now, down)
         if self._sharing.dispatchers:
             self._sharing.give_up(now, up)
@@ -188,7 +188,9 @@ class Topics:
         down: list[Downward] = []
         for item in items:
             if isinstance(item, Publication):
-                self._publish(now, item)
+                if item.payloads:
+                    self.statistics["messages published"] += len(item.payloads)
+                    (self._publish_limited if self._limits.users else self._publish)(now, item)
             elif isinstance(item, Subscribe):
                 self._subscribe(now, item)
             elif isinstance(item, Unsubscribe):
@@ -211,17 +213,13 @@ class Topics:
 
     # ------------------------------------------------------------------------------------------------- down
 
-    def _publish(self, now: float, item: Publication) -> None:
-        if not item.payloads:
-            return
-        self.statistics["messages published"] += len(item.payloads)
-        is_limited = bool(self._limits.intervals(item.topic)) if self._limits.users else False
-        if is_limited:
-            for latest in self._limits.offer(now, item):
-                self._emit(now, latest)
-        self._emit(now, item, is_limited)
+    def _publish_limited(self, now: float, item: Publication) -> None:
+        is_limited = bool(self._limits.intervals(item.topic))
+        for latest in self._limits.offer(now, item) if is_limited else ():
+            self._publish(now, latest)
+        self._publish(now, item, is_limited)
 
-    def _emit(self, now: float, item: Publication, is_heard: bool = False) -> None:
+    def _publish(self, now: float, item: Publication, is_heard: bool = False) -> None:
         """Send a publication to its subscribers; `is_heard`: if there are none, it reached others all the same."""
         count, options = len(item.payloads), item.options
         topic = self.published.topic(item.topic)
