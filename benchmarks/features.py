@@ -41,7 +41,7 @@ print(count)
 
 @dataclass
 class Reading:
-    """What is published as a typed value."""
+    """A typed value to publish."""
 
     celsius: float
     place: str

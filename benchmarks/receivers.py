@@ -144,7 +144,7 @@ def activation(messages: int, receivers: int) -> float:
 
 
 def memory(messages: int, receivers: int) -> float:
-    """Bytes that a receiver in memory takes which waits for messages, its id included."""
+    """Bytes of a receiver that waits for messages in memory, with its id."""
     with threaded() as endpoint:
         send_all(endpoint.send, 1000, 1000)
         wait_for(lambda: Count.handled == 1000)

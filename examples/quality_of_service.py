@@ -2,7 +2,7 @@
 
     python examples/quality_of_service.py
 
-All endpoints are in this program; in several programs, or on several machines, it is the same.
+All endpoints are in one program. Several programs, also on several machines, work in the same way.
 """
 
 from __future__ import annotations

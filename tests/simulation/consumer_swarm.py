@@ -23,6 +23,7 @@ from glue.contract.ranges import RangeSet
 from glue.endpoint.consumer_room import ConsumerRoom
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
+from tests.support.planting import seeds_to_find
 
 Patch = pytest.MonkeyPatch
 Key = tuple[str, int, str, int]
@@ -329,21 +330,14 @@ BUGS: dict[Callable[[Patch], None], int] = {
 """The bugs, each with a seed that finds it."""
 
 
-def seeds_to_find(bug: Callable[[Patch], None], most: int, first: int = 0) -> int | None:
-    """How many seeds it takes to find a bug; None if `most` do not."""
-    for seed in range(first, first + most):
-        with Patch.context() as patch:
-            bug(patch)
-            try:
-                hunt(seed, seed + 1)
-            except Exception:
-                return seed + 1
-    return None
+def run(seed: int) -> None:
+    """Run one seed of the swarm."""
+    hunt(seed, seed + 1)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "bugs":
         for bug in BUGS:
-            print(f"{seeds_to_find(bug, int(sys.argv[2]))} seeds: {bug.__doc__}", flush=True)
+            print(f"{seeds_to_find(run, range(int(sys.argv[2])), bug)} seeds: {bug.__doc__}", flush=True)
     else:
         print(hunt(int(sys.argv[1]), int(sys.argv[2])), "messages were handled")

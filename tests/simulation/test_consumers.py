@@ -10,7 +10,8 @@ import pytest
 import glue
 from glue.simulation import SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
-from tests.simulation.consumer_swarm import BUGS, hunt, seeds_to_find
+from tests.simulation.consumer_swarm import BUGS, hunt, run
+from tests.support.planting import seeds_to_find
 
 SECOND = 1.0
 
@@ -196,7 +197,7 @@ def test_everything_is_handled_and_nothing_is_committed_twice() -> None:
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_planted_bugs_are_found(bug: Any) -> None:
-    assert seeds_to_find(bug, 12, BUGS[bug]) is not None
+    assert seeds_to_find(run, range(BUGS[bug], BUGS[bug] + 12), bug) is not None
 
 
 def test_a_battery_node_is_awake_for_less_than_100_ms_a_cycle_and_misses_nothing() -> None:

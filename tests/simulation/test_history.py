@@ -15,6 +15,7 @@ import glue
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from tests.simulation.history_bugs import BUGS
 from tests.simulation.history_swarm import Swarm, hunt
+from tests.support.planting import seeds_to_find
 
 SECOND = 1.0
 
@@ -171,27 +172,20 @@ def test_seeds_that_found_a_fault_stay_clean(seed: int) -> None:
     Swarm(seed).run()
 
 
-def seeds_to_find(bug: Callable[[pytest.MonkeyPatch], None], seeds: int) -> int | None:
-    """How many seeds it takes until the swarm finds a planted bug; None: it does not."""
-    with pytest.MonkeyPatch.context() as patch:
-        bug(patch)
-        for seed in range(seeds):
-            try:
-                Swarm(seed).run()
-            except Exception:  # an assertion, or what the bug leads to
-                return seed + 1
-    return None
+def run(seed: int) -> None:
+    """Run one seed of the swarm."""
+    Swarm(seed).run()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs_are_found(bug: Callable[[pytest.MonkeyPatch], None]) -> None:
-    assert seeds_to_find(bug, 200) is not None
+    assert seeds_to_find(run, range(200), bug) is not None
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "bugs":
         for planted in BUGS:
-            print(planted.__name__, seeds_to_find(planted, int(sys.argv[2])), flush=True)
+            print(planted.__name__, seeds_to_find(run, range(int(sys.argv[2])), planted), flush=True)
     else:
         print(hunt(int(sys.argv[1]), int(sys.argv[2])))

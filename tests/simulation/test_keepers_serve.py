@@ -20,6 +20,7 @@ from glue.history.keepers import Keepers
 from glue.history.kept import KeptHistory
 from glue.history.reader import Reader
 from glue.simulation import Conditions, SimulatedEndpoint, World
+from tests.support.planting import seeds_to_find
 
 SECOND = 1.0
 
@@ -360,27 +361,20 @@ BUGS: list[Callable[[Patch], None]] = [
 ]
 
 
-def seeds_to_find(bug: Callable[[Patch], None], seeds: int) -> int | None:
-    """How many seeds it takes until the swarm finds a planted bug; None: it does not."""
-    with pytest.MonkeyPatch.context() as patch:
-        bug(patch)
-        for seed in range(seeds):
-            try:
-                Swarm(seed).run()
-            except Exception:
-                return seed + 1
-    return None
+def run(seed: int) -> None:
+    """Run one seed of the swarm."""
+    Swarm(seed).run()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs_are_found(bug: Callable[[Patch], None]) -> None:
-    assert seeds_to_find(bug, 100) is not None
+    assert seeds_to_find(run, range(100), bug) is not None
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "bugs":
         for planted in BUGS:
-            print(planted.__name__, seeds_to_find(planted, int(sys.argv[2])), flush=True)
+            print(planted.__name__, seeds_to_find(run, range(int(sys.argv[2])), planted), flush=True)
     else:
         print(hunt(int(sys.argv[1]), int(sys.argv[2])))
