@@ -22,6 +22,8 @@ from glue.security.suites import SUITES, Cipher, cipher, invalid_tag
 
 CIPHERS = 4096
 """Keys of lives kept at once, some 1 kB each."""
+STEP = 1000
+"""Frames between two reports of the progress."""
 
 
 class Opener:
@@ -67,10 +69,13 @@ def _segments(payload: bytes) -> list[tuple[int, int]]:
     return [(start, min(start + size, len(payload))) for start in range(0, len(payload), size)]
 
 
-def opened_copy(source: Path | str, target: Path | str, key: Key) -> Counter[str]:
+def opened_copy(
+    source: Path | str, target: Path | str, key: Key, progress: Callable[[float], object] | None = None
+) -> Counter[str]:
     """Write a copy of a capture with its sealed datagrams opened; returns how many frames were opened and copied.
 
-    Frames that this key does not open are copied as they are. Raises ConfigurationError if `source` is no capture, and
+    Frames that this key does not open are copied as they are. `progress` is called now and then with the share of the
+    file that was read, 0 to 1. Raises ConfigurationError if `source` is no capture, and
     OSError.
     """
     counted: Counter[str] = Counter()
@@ -78,7 +83,9 @@ def opened_copy(source: Path | str, target: Path | str, key: Key) -> Counter[str
     capture = Capture(source)
     link = 0
     try:
-        for frame in capture:
+        for number, frame in enumerate(capture):
+            if progress is not None and number % STEP == 0:
+                progress(capture.position / max(1, capture.size))
             if recording is None:
                 recording, link = Recording(target, frame.point, frame.link), frame.link
             if frame.link != link:

@@ -164,12 +164,16 @@ def _checked(text: str, number: Number, good: Callable[[Number], bool]) -> Numbe
 # ------------------------------------------------------------------------------------------- start and end
 
 
-def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
-    """Run a command; returns its exit code."""
+def execute(parser: Parser, run: Run, argv: Sequence[str] | None, version: int = 1) -> int:
+    """Run a command; returns its exit code. `version` is that of the form of its `--json` events (`docs/json.md`).
+
+    A new version is due when an event or a field changes its meaning or is removed. A new event or field needs none.
+    """
     prepare_streams()
     arguments = parser.parse_args(argv)
     logs.begin(parser.prog, arguments)
-    output = CommandOutput(sys.stdout, json=getattr(arguments, "json", False), unread=request_end)
+    command, is_json = parser.prog.removeprefix("glue "), getattr(arguments, "json", False)
+    output = CommandOutput(sys.stdout, is_json, request_end, command, version)
     with signals_handled():
         try:
             return run(arguments, output)

@@ -79,11 +79,9 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
 
 def show(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: CommandOutput) -> int:
     """List the consumers of this name and pattern, or all."""
-    found = [
-        one
-        for one in endpoint.consumers(arguments.wait)
-        if arguments.name in (None, one.name) and arguments.pattern in (None, one.pattern)
-    ]
+    with output.progress("asking the keepers", arguments.wait):
+        states = endpoint.consumers(arguments.wait)
+    found = [one for one in states if arguments.name in (None, one.name) and arguments.pattern in (None, one.pattern)]
     if not found:
         output.complaint("nothing", "glue consumers: no keeper has any")
         return common.FAILURE

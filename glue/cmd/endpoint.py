@@ -86,7 +86,8 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             endpoint.will(arguments.will[0], payload_of(arguments, arguments.will[1]), retain=arguments.retain)
         with common.until_ended(arguments.duration):
             if publishes:
-                result = publish_all(endpoint, arguments)
+                with output.progress("publishing", beside_lines=True):
+                    result = publish_all(endpoint, arguments)
             if shows or arguments.duration is not None:
                 common.wait_for_end()
     return result

@@ -23,9 +23,6 @@ from glue.cmd.endpoint import SHOWN_LENGTH, shown
 from glue.cmd.output import CommandOutput, printable
 from glue.cmd.session import open_endpoint, report_message
 
-STEP = 1000
-"""Messages after which the progress is shown again."""
-
 
 def since(text: str) -> str | int | datetime:
     """Return where to start: "earliest", a time ago, a number, or a time as in ISO 8601."""
@@ -71,7 +68,10 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         endpoint.on_gap = gaps.append
         start: dict[str, Any] = {"start": arguments.since} if arguments.last is None else {"last": arguments.last}
         count = 0
-        with endpoint.subscribe(arguments.pattern, **start) as subscription:
+        with (
+            output.progress("reading", beside_lines=True) as progress,
+            endpoint.subscribe(arguments.pattern, **start) as subscription,
+        ):
             while True:
                 try:
                     message = subscription.get(None if arguments.follow else arguments.quiet_for)
@@ -79,8 +79,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                     break
                 count += 1
                 show(output, message)
-                if count % STEP == 0 and not output.interactive and sys.stderr.isatty():
-                    print(f"\r{count:,} messages", end="", file=sys.stderr, flush=True)
+                progress.tell(f"{count:,} messages")
     for gap in gaps:
         output.complaint(
             "gap", f"glue history: {gap.count} messages of {printable(gap.topic)} from {printable(gap.publisher)} are "

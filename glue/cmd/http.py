@@ -15,7 +15,7 @@ import argparse
 import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import glue.aio
@@ -110,7 +110,10 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                 yield gateway
 
     try:
-        with in_thread(opened) as gateway, watched(arguments, gateway.endpoint):
+        with ExitStack() as stack:
+            with output.progress("opening the door"):
+                gateway = stack.enter_context(in_thread(opened))
+            stack.enter_context(watched(arguments, gateway.endpoint))
             report(output, gateway, tls is not None)
             with common.until_ended(arguments.duration):
                 common.wait_for_end()

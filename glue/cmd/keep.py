@@ -42,13 +42,14 @@ def parser() -> common.Parser:
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Keep until the end; the exit code is FAILURE if the disk failed."""
     with open_endpoint(arguments, output) as endpoint:
-        keepers = [
-            endpoint.keep(
-                pattern, data_dir=arguments.data_dir, age=arguments.age, size=arguments.size, count=arguments.count,
-                replicas=arguments.replicas,
-            )
-            for pattern in arguments.patterns
-        ]  # fmt: skip
+        with output.progress(f"opening {printable(arguments.data_dir)}"):
+            keepers = [
+                endpoint.keep(
+                    pattern, data_dir=arguments.data_dir, age=arguments.age, size=arguments.size, count=arguments.count,
+                    replicas=arguments.replicas,
+                )
+                for pattern in arguments.patterns
+            ]  # fmt: skip
         log = keepers[0].log
         patterns = ", ".join(map(printable, arguments.patterns))
         output.event(

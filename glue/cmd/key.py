@@ -251,6 +251,7 @@ def rules(arguments: argparse.Namespace, output: CommandOutput) -> int:
         "rules",
         f"{arguments.output}: version {made.version}, {len(made.rules)} rules; an endpoint that starts with this file "
         "(policy=, GLUE_POLICY or --policy) tells all others",
+        file=arguments.output,
         version=made.version,
         rules=len(made.rules),
     )
@@ -279,9 +280,12 @@ def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> in
 def open_capture(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Copy a capture with its sealed datagrams opened, for play, spark.analyze and Wireshark."""
     require()
-    counted = opened_copy(arguments.file, arguments.output, read_key(arguments.key))
+    with output.progress("copying") as progress:
+        counted = opened_copy(
+            arguments.file, arguments.output, read_key(arguments.key), lambda share: progress.tell("", share)
+        )
     text = f"{arguments.output}: " + ", ".join(f"{count} frames {what}" for what, count in sorted(counted.items()))
-    output.event("opened", text, file=arguments.output, **dict(counted))
+    output.event("opened", text, file=arguments.output, frames=dict(counted))
     return common.SUCCESS if counted["opened"] else common.FAILURE
 
 

@@ -15,7 +15,7 @@ import getpass
 import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +32,11 @@ from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.neighbours import DOORS
 from glue.gateway.thread import in_thread
 
+FIELDS = {
+    "clients": ("client", "user", "address", "version", "connected", "received", "sent", "dropped"),
+    "sessions": ("client", "connected", "subscriptions", "waiting", "under_way", "dropped", "expires"),
+}
+"""What a door tells of each of its clients and sessions."""
 DOOR_TIMEOUT = 3.0
 """Seconds for the doors of the network to be found and to answer."""
 
@@ -105,7 +110,10 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             yield gateway
 
     try:
-        with in_thread(opened) as gateway, watched(arguments, gateway.endpoint):
+        with ExitStack() as stack:
+            with output.progress("opening the door"):
+                gateway = stack.enter_context(in_thread(opened))
+            stack.enter_context(watched(arguments, gateway.endpoint))
             report(output, gateway, access)
             with common.until_ended(arguments.duration):
                 common.wait_for_end()
@@ -135,9 +143,10 @@ def report(output: CommandOutput, gateway: Gateway, access: FileAccess) -> None:
 def show(arguments: argparse.Namespace, output: CommandOutput, what: str) -> int:
     """Show the clients or the sessions of all doors of the network."""
     with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
-        common.wait_for(partial(endpoint.wait_for_responders, DOORS, 1), DOOR_TIMEOUT)
         try:
-            replies = list(endpoint.request_all(DOORS, what, DOOR_TIMEOUT))
+            with output.progress("asking the doors"):
+                common.wait_for(partial(endpoint.wait_for_responders, DOORS, 1), DOOR_TIMEOUT)
+                replies = list(endpoint.request_all(DOORS, what, DOOR_TIMEOUT))
         except glue.NoResponderError:
             print("glue mqtt: no door is known on this network", file=sys.stderr)
             return common.FAILURE
@@ -149,7 +158,8 @@ def show(arguments: argparse.Namespace, output: CommandOutput, what: str) -> int
                 text = (
                     f"{printable(one['client']):24} at {printable(reply.responder)}: {', '.join(map(printable, words))}"
                 )
-                output.event(what[:-1], text, door=reply.responder, **one)
+                fields = {name: one.get(name) for name in FIELDS[what]}
+                output.event(what[:-1], text, door=reply.responder, **fields)
     return common.SUCCESS
 
 

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             raise ConfigurationError(
                 f"--{name.replace('_', '-')} has no effect on bare datagrams; leave it out, or use glue endpoint"
             )
-    output.context["endpoint"] = settings.name or f"{socket.gethostname()}-{os.getpid()}"
+    output.endpoint = settings.name or f"{socket.gethostname()}-{os.getpid()}"
     report_interfaces(settings, output)
     if arguments.listen or arguments.send_messages or arguments.duration is not None:
         exchange(arguments, settings, output)
@@ -131,7 +131,7 @@ def exchange(arguments: argparse.Namespace, settings: Settings, output: CommandO
 
 def send(network: MulticastNetwork, seal: Seal, arguments: argparse.Namespace, output: CommandOutput) -> None:
     """Send the numbered datagrams, listening in between."""
-    name = output.context["endpoint"]
+    name = output.endpoint
     start = time.monotonic()
     number = 0
     while arguments.count is None or number < arguments.count:

@@ -3,6 +3,9 @@
 A command reports *events*. An event has a name and fields for programs, and a text for people. Text from the network is
 made printable before it is written to a terminal. If the reader of the output closes it (`| head`), the command ends as
 after Ctrl-C.
+
+Each JSON object says which command wrote it, and in which version of that command's form, so that a line can be read
+without the others. `docs/json.md` describes the forms.
 """
 
 from __future__ import annotations
@@ -17,6 +20,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from glue.cmd.progress import Progress
+
+RESERVED = ("glue", "format", "event", "endpoint")
+"""Members of every JSON object, which no event may have as a field."""
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 SHOWN_LENGTH = 80
 """Characters of a name or a payload that people are shown."""
@@ -25,23 +32,29 @@ SHOWN_LENGTH = 80
 class CommandOutput:
     """Writes events to a stream, from any thread. Calls `unread` once the reader has closed the stream."""
 
-    def __init__(self, stream: TextIO, json: bool, unread: Callable[[], None]) -> None:
+    def __init__(
+        self, stream: TextIO, json: bool, unread: Callable[[], None], command: str = "", version: int = 1
+    ) -> None:
+        """`command`: its name without `glue`. `version`: that of the form of its events, which `docs/json.md` tells."""
         self.json = json
-        self.context: dict[str, Any] = {}
-        """Fields that every event has, such as the endpoint's name."""
+        self.endpoint: str | None = None
+        """The name of the command's endpoint, once there is one."""
+        self._form = {"glue": command, "format": version}
         self.interactive = not json and stream.isatty()
         self._coloured = self.interactive and not os.environ.get("NO_COLOR")
         self._stream = stream
         self._unread = unread
         self._lock = threading.Lock()
         self._broken = False
+        self._progress: Progress | None = None
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
     def event(self, event: str, text: str | None = None, /, **fields: Any) -> None:
-        """Report an event. An event without a text is for programs only."""
+        """Report an event. An event without a text is for programs only. No field has a name of `RESERVED`."""
         if self.json:
-            self.write(json.dumps({"event": event, **self.context, **fields}, default=str) + "\n")
+            whose = {} if self.endpoint is None else {"endpoint": self.endpoint}
+            self.write(json.dumps({**self._form, "event": event, **whose, **fields}, default=str) + "\n")
         elif text is not None:
             self.write(text + "\n")
 
@@ -52,11 +65,22 @@ class CommandOutput:
         else:
             print(text, file=sys.stderr, flush=True)
 
+    def progress(self, what: str, seconds: float = 0.0, *, beside_lines: bool = False) -> Progress:
+        """Return a context manager that shows progress on stderr, if that is a terminal.
+
+        `seconds`: how long the block takes, if that is known. With `beside_lines`, lines that this output writes to a
+        terminal are progress enough.
+        """
+        self._progress = Progress(what, seconds, is_quiet=beside_lines and self._stream.isatty())
+        return self._progress
+
     def write(self, text: str) -> None:
         """Write a text unchanged, and flush."""
         with self._lock:
             if self._broken:
                 return
+            if self._progress is not None:
+                self._progress.clear()
             try:
                 self._stream.write(text)
                 self._stream.flush()

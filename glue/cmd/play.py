@@ -23,8 +23,9 @@ import orjson
 import glue
 from glue import codecs
 from glue.cmd import common
-from glue.cmd.output import CommandOutput
+from glue.cmd.output import CommandOutput, printable
 from glue.cmd.played import Playable, Source, Trace, network_of, open_source
+from glue.cmd.progress import Progress
 from glue.cmd.session import open_endpoint, publish
 from glue.settings import effective
 
@@ -32,7 +33,6 @@ LISTEN_FIRST = 1.0
 """Seconds to listen before the first message, so that present endpoints are known: one announcement."""
 FLUSH_TIMEOUT = 10.0
 PROGRESS_INTERVAL = 0.5  # seconds
-BAR = 20  # characters
 
 
 def parser() -> common.Parser:
@@ -80,11 +80,16 @@ class Played:
 
 
 class ReplayProgress:
-    """Shows progress: on a terminal a line that is overwritten, else an event now and then."""
+    """Shows progress on the terminal, and to programs by an event now and then."""
 
-    def __init__(self, output: CommandOutput) -> None:
+    def __init__(self, output: CommandOutput, line: Progress) -> None:
         self._output = output
+        self._line = line
         self._next = 0.0
+
+    def wait(self, topic: str) -> None:
+        """Show that subscribers of a topic are waited for."""
+        self._line.tell(f"waiting for subscribers of {printable(topic)}")
 
     def tell(self, played: Played, share: float) -> None:
         """Show the progress, if it is time to."""
@@ -92,30 +97,23 @@ class ReplayProgress:
         if now < self._next:
             return
         self._next = now + PROGRESS_INTERVAL
-        if self._output.interactive:
-            full = round(share * BAR)
-            bar = f"[{'#' * full}{'-' * (BAR - full)}] {share:4.0%}"
-            self._output.write(f"\r{bar}  {played.seconds:,.1f} s  {played.messages:,} messages \x1b[K")
-        else:
-            self._output.event("progress", share=share, messages=played.messages, bytes=played.bytes)
-
-    def end(self) -> None:
-        """Clear the line."""
-        if self._output.interactive:
-            self._output.write("\r\x1b[K")
+        self._line.tell(f"{played.seconds:,.1f} s of the trace  {played.messages:,} messages", share)
+        self._output.event("progress", share=share, messages=played.messages, bytes=played.bytes)
 
 
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Play until the trace or the command ends."""
     settings = effective(common.settings_from(arguments))
-    played, progress = Played(), ReplayProgress(output)
+    played = Played()
     with ExitStack() as stack:
-        source = open_source(stack, arguments, settings)
+        with output.progress("opening"):
+            source = open_source(stack, arguments, settings)
         with open_endpoint(arguments, output, quiet=True) as endpoint:
             files = " ".join(arguments.captures)
             text = f"playing {files} as {endpoint.name}; Ctrl-C ends"
             output.event("playing", output.style("dim", text), files=arguments.captures, speed=arguments.speed)
-            with common.until_ended(arguments.duration):
+            with output.progress("playing") as line, common.until_ended(arguments.duration):
+                progress = ReplayProgress(output, line)
                 for number in count(1):
                     try:
                         play(endpoint, source, arguments, played, progress)
@@ -126,7 +124,6 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                     stack.close()
                     source = open_source(stack, arguments, settings)
                 common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
-            progress.end()
     network_id = network_of(arguments, settings) if isinstance(source, Trace) else None
     return report(arguments, output, played, network_id)
 
@@ -152,6 +149,7 @@ def play(
         if not first_ns:
             first_ns = message.time_ns
             if not played.messages:
+                progress.wait(message.topic)
                 wait_for_listeners(endpoint, message.topic, arguments.wait_for)
             began = time.monotonic()
         seconds = (message.time_ns - first_ns) / 1e9

@@ -23,6 +23,11 @@ from glue.cmd.session import open_endpoint
 from glue.receivers.address import parse
 from glue.sync.receivers import parts_of
 
+FIELDS = (
+    "kind", "partitions", "of", "active", "waiting", "longest", "handled", "failed", "slowest_ms", "slowest",
+)  # fmt: skip
+"""What a host tells of each kind."""
+
 
 def parser() -> common.Parser:
     """Return the parser of this command."""
@@ -59,7 +64,8 @@ def ask(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: CommandO
     """Ask a receiver, or send it a message and wait until it was handled."""
     payload = parsed(arguments.payload)
     if not arguments.send:
-        answer = endpoint.ask(arguments.address, payload, arguments.timeout)
+        with output.progress("waiting for the answer", arguments.timeout):
+            answer = endpoint.ask(arguments.address, payload, arguments.timeout)
         output.event("answer", shown(answer), address=arguments.address, **payload_fields(answer))
         return common.SUCCESS
     handled, errors = threading.Event(), list[BaseException]()
@@ -69,7 +75,9 @@ def ask(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: CommandO
         handled.set()
 
     parts_of(endpoint).runtime.send(parse(arguments.address), payload, settle=settle)
-    if not handled.wait(arguments.timeout):
+    with output.progress("waiting until it is handled", arguments.timeout):
+        handled.wait(arguments.timeout)
+    if not handled.is_set():
         raise glue.RequestTimeoutError(f"{arguments.address}: it was not handled in time; it may be later")
     if errors:
         raise glue.RequestError(str(errors[0]))
@@ -87,11 +95,12 @@ def show(endpoint: glue.Endpoint, seconds: float, output: CommandOutput) -> int:
 
     runtime = parts_of(endpoint).runtime
     until = time.monotonic() + seconds
-    runtime.ask_hosts(take)
-    while time.monotonic() < until:
-        time.sleep(min(0.3, max(0.0, until - time.monotonic())))
+    with output.progress("asking the hosts", seconds):
         runtime.ask_hosts(take)
-    time.sleep(0.05)
+        while time.monotonic() < until:
+            time.sleep(min(0.3, max(0.0, until - time.monotonic())))
+            runtime.ask_hosts(take)
+        time.sleep(0.05)
     if not found:
         print("glue receivers: no host was found", file=sys.stderr)
         return common.FAILURE
@@ -104,7 +113,7 @@ def show(endpoint: glue.Endpoint, seconds: float, output: CommandOutput) -> int:
             f"{row.get('active')} active, {row.get('waiting')} waiting{f' ({longest})' if longest else ''}, "
             f"{row.get('handled')} handled, {row.get('failed')} failed{f', slowest {slowest}' if slowest else ''}"
         )
-        output.event("kind", text, host=host, **{key: value for key, value in row.items() if key != "host"})
+        output.event("kind", text, host=host, **{name: row.get(name) for name in FIELDS})
     return common.SUCCESS
 
 

@@ -23,6 +23,7 @@ from glue.capture.sniffer import Sniffer
 from glue.cmd import common
 from glue.cmd.common import settings_from
 from glue.cmd.output import CommandOutput, printable
+from glue.cmd.progress import Progress
 from glue.cmd.session import choose, open_endpoint
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import parse_group, sockets
@@ -99,8 +100,11 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         text = f"recording {group} on {interface.name} as {point} by {engine}; Ctrl-C ends it"
         output.event("recording", text, interface=interface.name, capture_point=point, engine=engine)
         try:
-            with common.until_ended(arguments.duration):
-                record(source, recording, opening(recording.write))
+            with (
+                output.progress("recording", arguments.duration or 0) as progress,
+                common.until_ended(arguments.duration),
+            ):
+                record(source, recording, opening(recording.write), progress)
         finally:
             dropped = source.count_drops()
             recording.close(dropped)
@@ -118,9 +122,10 @@ def record_messages(arguments: argparse.Namespace, output: CommandOutput) -> int
         recorder = endpoint.record(arguments.topics, arguments.output)
         text = f"recording {printable(arguments.topics)} in {printable(arguments.output)}; Ctrl-C ends it"
         output.event("recording", text, pattern=arguments.topics, file=arguments.output)
-        with common.until_ended(arguments.duration):
+        with output.progress("recording", arguments.duration or 0) as progress, common.until_ended(arguments.duration):
             while not recorder.failure:
                 common.pause(REPORT_INTERVAL)
+                progress.tell(f"{recorder.messages:,} messages, {recorder.bytes:,} bytes")
         recorder.close()
     text = f"{recorder.messages:,} messages, {recorder.bytes:,} bytes: {printable(arguments.output)}"
     if recorder.failure:
@@ -166,7 +171,7 @@ def frames_opened(settings: Settings, link: int) -> Callable[[Write], Write]:
     return opening
 
 
-def record(source: Source, recording: Recording, write: Write) -> None:
+def record(source: Source, recording: Recording, write: Write, progress: Progress) -> None:
     """Move frames from the source into the file, for ever."""
     flush_at = time.monotonic() + REPORT_INTERVAL
     while True:
@@ -174,6 +179,7 @@ def record(source: Source, recording: Recording, write: Write) -> None:
         source.read(common.NAP, write)
         if time.monotonic() >= flush_at:
             recording.flush()
+            progress.tell(f"{recording.frames:,} frames, {recording.bytes:,} bytes")
             flush_at = time.monotonic() + REPORT_INTERVAL
 
 

@@ -43,9 +43,12 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Ask, and show each answer; the exit code is FAILURE unless all answers came."""
     payload = arguments.payload.encode() if arguments.bytes else parsed(arguments.payload)
     with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
-        common.wait_for(partial(endpoint.wait_for_responders, arguments.topic, 1), arguments.wait)
+        with output.progress("looking for a responder", arguments.wait):
+            common.wait_for(partial(endpoint.wait_for_responders, arguments.topic, 1), arguments.wait)
         result = common.SUCCESS
-        for reply in replies(endpoint, arguments, payload):
+        with output.progress("waiting for answers", arguments.timeout):
+            answers = replies(endpoint, arguments, payload)
+        for reply in answers:
             if reply.error is not None:
                 print(f"glue request: {printable(str(reply.error), SHOWN_LENGTH)}", file=sys.stderr)
                 result = common.FAILURE

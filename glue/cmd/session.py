@@ -29,7 +29,7 @@ def open_endpoint(arguments: argparse.Namespace, output: CommandOutput, quiet: b
     With `quiet` only programs get these reports.
     """
     endpoint = glue.Endpoint(**common.settings_from(arguments))
-    output.context["endpoint"] = endpoint.name
+    output.endpoint = endpoint.name
     telling = output.json or not quiet
     early: list[tuple[Report, glue.Peer]] = []  # peers before the report of the start
     is_introduced, lock = False, threading.Lock()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from typing import Any
 
 from glue.cmd import common
 from glue.cmd.output import CommandOutput
@@ -48,6 +49,7 @@ def parser() -> common.Parser:
     )
     made.add_argument("--forged", action="store_true", help="send forged messages, too, with numbers that cannot be")
     made.add_argument("--trace", action="store_true", help="print every event")
+    made.add_argument("--json", action="store_true", help="print one JSON object a line")
     return made
 
 
@@ -82,13 +84,14 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     if arguments.trace:
         for seed in seeds:
             with common.waiting():
-                output.event("seed", f"seed {seed}")
-                trace = partial(output.event, "trace")
-                output.event("result", text(run_seed(seed, trace, *conditions)))
+                output.event("seed", f"seed {seed}", seed=seed)
+                result = run_seed(seed, lambda line: output.event("trace", line, line=line), *conditions)
+                output.event("result", text(result), **fields(result))
         return common.SUCCESS
     start, failed, sums = time.monotonic(), 0, Counter[str]()
-    with common.waiting():
-        for result in results(arguments.layer, seeds, arguments.jobs, *conditions):
+    with output.progress("running") as progress, common.waiting():
+        for done, result in enumerate(results(arguments.layer, seeds, arguments.jobs, *conditions), start=1):
+            progress.tell(f"{done:,} of {len(seeds):,} runs, {failed} failed", done / len(seeds))
             sums["elections"] += result.elections
             sums["entries committed"] += result.commit_index
             sums.update({f"{outcome.value} outcomes": count for outcome, count in result.outcomes.items()})
@@ -97,24 +100,33 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                 failed += 1
                 tell_failure(arguments, result, output)
     for name, count in sums.items():
-        output.event("sum", f"{count:12,} {name}")
-    output.event("ended", f"{len(seeds)} runs in {time.monotonic() - start:.1f} s, {failed} failed")
+        output.event("sum", f"{count:12,} {name}", name=name, count=count)
+    seconds = time.monotonic() - start
+    ended = f"{len(seeds)} runs in {seconds:.1f} s, {failed} failed"
+    output.event("ended", ended, runs=len(seeds), seconds=round(seconds, 3), failed=failed)
     return common.FAILURE if failed else common.SUCCESS
 
 
 def tell_failure(arguments: argparse.Namespace, result: RunResult, output: CommandOutput) -> None:
     """Report a failed run, and how to repeat it."""
-    output.event("failed", text(result))
-    again = f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1"
-    output.event("again", f"{again}{options(arguments.without, arguments.storm, arguments.forged)} --trace")
+    output.event("failed", text(result), **fields(result))
+    conditions = [options(arguments.without, arguments.storm, arguments.forged)]
     if not arguments.without and arguments.storm == STORM:
-        output.event("again", f"{again}{options(*shrunk(result, arguments.forged), arguments.forged)} --trace")
+        conditions.append(options(*shrunk(result, arguments.forged), arguments.forged))
+    for these in conditions:
+        again = f"python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1{these} --trace"
+        output.event("again", f"  {again}", command=again)
 
 
 def options(without: Collection[str], storm: float, forged: bool) -> str:
     """Return these conditions as options of a command line."""
     left_out = f" --without {','.join(without).replace(' ', '-')}" if without else ""
     return left_out + (f" --storm {storm:g}" if storm != STORM else "") + (" --forged" if forged else "")
+
+
+def fields(result: RunResult) -> dict[str, Any]:
+    """Return a result for programs."""
+    return {"seed": result.seed, "violation": result.violation, "trace_hash": result.trace_hash}
 
 
 def text(result: RunResult) -> str:

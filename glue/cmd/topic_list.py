@@ -110,7 +110,8 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         endpoint.watch_presence("#", roles)
         endpoint.subscribe("#", listener)
         began = time.monotonic()
-        with common.until_ended(arguments.duration or LISTEN):
+        listen = arguments.duration or LISTEN
+        with output.progress("listening", listen), common.until_ended(listen):
             common.wait_for_end()
         seconds = time.monotonic() - began
         rows = entries(endpoint, listener, roles, seconds)

@@ -102,7 +102,8 @@ def send(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: Command
     if arguments.wait_for is None:
         common.pause(LISTEN_FIRST)
     else:
-        common.wait_for(lambda timeout: endpoint.wait_for_subscribers(arguments.topic, arguments.wait_for, timeout))
+        with output.progress(f"waiting for {arguments.wait_for} subscribers"):
+            common.wait_for(lambda timeout: endpoint.wait_for_subscribers(arguments.topic, arguments.wait_for, timeout))
     for number in common.paced(arguments.rate, arguments.count):
         publish(
             endpoint,
@@ -112,7 +113,8 @@ def send(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: Command
             priority=arguments.priority,
         )
         output.event("sent", topic=arguments.topic, number=number)
-    common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
+    with output.progress("waiting for acknowledgements", FLUSH_TIMEOUT):
+        common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
 
 
 def await_own(endpoint: glue.Endpoint, count: int, tally: Tally) -> None:

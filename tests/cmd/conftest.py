@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import json_forms
 from tests.support.loopback import loopback_environment
 
 TIMEOUT = 30.0
@@ -46,7 +47,7 @@ class Command:
     def expect(self, event: str) -> dict[str, Any]:
         """Wait until the command says this."""
         while line := self._said.get(timeout=TIMEOUT):
-            self.events.append(json.loads(line))
+            self._take(line)
             if self.events[-1]["event"] == event:
                 return self.events[-1]
         raise AssertionError(f"ended without {event!r}: {self.errors()}")
@@ -55,8 +56,13 @@ class Command:
         """Wait for the command to end; returns its exit code, and collects all it said."""
         code = self.process.wait(TIMEOUT)
         while line := self._said.get(timeout=TIMEOUT):
-            self.events.append(json.loads(line))
+            self._take(line)
         return code
+
+    def _take(self, line: str) -> None:
+        """Add a line to the events; each has the form that is documented."""
+        self.events.append(json.loads(line))
+        json_forms.check(self.events[-1])
 
     def heard(self, publisher: str) -> list[int]:
         """The sequence numbers heard of a publisher, in the order they came."""

@@ -14,14 +14,15 @@ from glue.cmd.output import CommandOutput, payload_fields, payload_text, printab
 
 def said(as_json: bool, **fields: Any) -> str:
     stream = io.StringIO()
-    CommandOutput(stream, json=as_json, unread=lambda: None).event("thing", "a thing", **fields)
+    CommandOutput(stream, as_json, lambda: None, "some", 2).event("thing", "a thing", **fields)
     return stream.getvalue()
 
 
 def test_programs_get_one_json_object_a_line() -> None:
     line = said(True, text="two\nlines, ü and \ud800")
     assert line.count("\n") == 1
-    assert json.loads(line) == {"event": "thing", "text": "two\nlines, ü and \ud800"}
+    form = {"glue": "some", "format": 2}
+    assert json.loads(line) == {**form, "event": "thing", "text": "two\nlines, ü and \ud800"}
 
 
 def test_people_get_text_without_colours_where_there_is_no_terminal() -> None:

@@ -22,7 +22,8 @@ def both(say: Callable[[CommandOutput], object]) -> tuple[str, dict[str, Any]]:
         stream = io.StringIO()
         say(CommandOutput(stream, json=as_json, unread=lambda: None))
         texts.append(stream.getvalue())
-    return texts[0], json.loads(texts[1])
+    fields = json.loads(texts[1])
+    return texts[0], {name: value for name, value in fields.items() if name not in ("glue", "format")}
 
 
 @pytest.mark.parametrize(
