@@ -18,6 +18,7 @@ import glue.cmd
 from glue.cmd import key, simulate
 from glue.cmd.main import COMMANDS
 from glue.cmd.output import RESERVED
+from glue.simulation.consensus import RunResult
 from tests.support.json_forms import check, forms
 
 SOURCES = sorted(Path(glue.cmd.__file__).parent.glob("*.py"))
@@ -74,7 +75,7 @@ def test_the_commands_about_keys_write_what_is_documented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("rules.json").write_text('[{"may": ["publish"], "topics": ["home/#"]}]')
+    Path("rules.json").write_text('[{"who": "#", "may": ["publish"], "topics": ["home/#"]}]')
     steps = {
         "new plant.key": ["key"],
         "show plant.key": ["epoch", "cipher"],
@@ -93,7 +94,7 @@ def test_the_commands_about_keys_write_what_is_documented(
 def test_a_simulation_writes_what_is_documented(events: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert simulate.main(["--seeds", "1", "--json"]) == 0
     assert {*events()} == {"sum", "ended"}
-    failed = simulate.RunResult(5, "abc", 1, 2, {}, {"crash": 1}, "two leaders")
+    failed = RunResult(5, "abc", 1, 2, {}, {"crash": 1}, "two leaders")
     monkeypatch.setitem(simulate.LAYERS, "model", lambda *given, **conditions: failed)
     monkeypatch.setattr(simulate, "shrunk", lambda result, forged: (["freeze"], 7.0))
     assert simulate.main(["--seeds", "1", "--json"]) == 1
