@@ -17,7 +17,7 @@ from glue.errors import TopicError
 from glue.requests.wire import ANNOUNCED
 from glue.topics import check_pattern
 from glue.topics.names import meet
-from glue.topics.wrapped import is_wrapped, unwrapped
+from glue.topics.wrapped import SAMPLED, is_wrapped, unwrapped
 
 PUBLISHER: Final = "$glue/publisher/"
 """The beginning of a publisher's announcement; the promised interval (milliseconds, 0: none) and a pattern follow."""
@@ -74,6 +74,8 @@ def role_of(interest: str) -> Role | None:
     if interest.startswith(ANNOUNCED):
         kind: Kind = "responder"
         pattern = interest[len(ANNOUNCED) :]
+    elif interest.startswith(SAMPLED):
+        return None  # a watcher, which is no subscriber
     elif interest and (is_wrapped(interest) or not interest.startswith("$glue/")):
         kind, pattern = "subscriber", unwrapped(interest)
     else:

@@ -45,6 +45,7 @@ _POLICY: Final = b"glue1 policy\0"
 _MODEL: Final = "$glue/model/"
 _WRAPPED: Final = {
     "$glue/limited/": ("subscribe", 3),
+    "$glue/sample/": ("subscribe", 4),
     "$glue/share/": ("subscribe", 5),
     "$glue/responder/": ("respond", 2),
     "$glue/request/": ("respond", 3),

@@ -1,13 +1,13 @@
-"""Wrapped interests (a limited rate, a group's share) and messages on wrapped topics, passed on to their room."""
+"""Wrapped interests (a limited rate, samples, a share) and messages on wrapped topics, passed on to their room."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
-from glue.contract import Acknowledge, Event, ExecuteWill, Inbound
+from glue.contract import Acknowledge, Event, ExecuteWill, Inbound, Publication
 from glue.topics.bundle import MessageGroup
 from glue.topics.direct import DirectSender
-from glue.topics.index import Index
+from glue.topics.index import Changes, Index
 from glue.topics.limits import Limits
 from glue.topics.local import LocalDeliveries
 from glue.topics.outbox import BundleOutbox
@@ -15,19 +15,26 @@ from glue.topics.published import PublishedTopics
 from glue.topics.retained import RetainedValues
 from glue.topics.shared.sharing import Sharing
 from glue.topics.wills import WILL, Wills
-from glue.topics.wrapped import LIMITED, SHARED, limited
+from glue.topics.wrapped import LIMITED, SAMPLED, SHARED, limited
+
+if TYPE_CHECKING:
+    from glue.topics.peers import Peers
+    from glue.topics.samples import Samples
+    from glue.topics.subscriptions import Subscriptions
 
 
 class Asking:
     """Passes wrapped interests and messages of this endpoint and its peers to `limits`, `sharing` or `wills`."""
 
-    __slots__ = ("limits", "sharing", "wills")
+    __slots__ = ("_parts", "extra", "limits", "sharing", "wills")
     wills: Wills
-    """Made by `connect`."""
+    _parts: tuple[Changes, Peers, BundleOutbox, LocalDeliveries, Subscriptions, PublishedTopics]
+    """Set by `connect`, for `samples`."""
 
     def __init__(self, limits: Limits, sharing: Sharing) -> None:
         self.limits = limits
         self.sharing = sharing
+        self.extra: set[tuple[str, str]] = set()  # the interests in limited rates and samples, by endpoint
 
     def connect(
         self,
@@ -35,24 +42,51 @@ class Asking:
         outbox: BundleOutbox,
         local: LocalDeliveries,
         received: RetainedValues,
-        subscriptions: Index[Hashable],
-        peers: Index[str],
+        subscriptions: Subscriptions,
+        peers: Peers,
+        changes: Changes,
     ) -> None:
-        """Give sharing and wills the parts of the topics layer with which to publish and deliver."""
-        self.sharing.sender = DirectSender(published, outbox, local, subscriptions)
-        self.wills = Wills(published, outbox, local, received, subscriptions, peers)
+        """Give the parts of the topics layer with which to publish and deliver."""
+        self.sharing.sender = DirectSender(published, outbox, local, subscriptions.index)
+        self.wills = Wills(published, outbox, local, received, subscriptions.index, peers.index)
+        self._parts = changes, peers, outbox, local, subscriptions, published
+
+    @property
+    def samples(self) -> Samples:
+        """The samples that endpoints ask for, made at the first use."""
+        if self.limits.samples is None:
+            from glue.topics.samples import Samples  # imported here: nobody watches most endpoints
+
+            self.limits.samples = Samples(self.limits.heap, *self._parts)
+        return self.limits.samples
+
+    def is_sampled(self, topic: str) -> bool:
+        """Whether the next message of a topic is to be sampled."""
+        return self.limits.samples is not None and self.limits.samples.wants(topic)
+
+    def sample(self, now: float, item: Publication) -> None:
+        """Sample a publication that was numbered just now, if an endpoint wants it."""
+        if self.limits.samples is not None:
+            self.limits.samples.offer(now, item)
 
     def add(self, endpoint_id: str, interest: str) -> None:
         """Take a new interest of an endpoint, if it is wrapped."""
         if interest.startswith(LIMITED):
+            self.extra.add((endpoint_id, interest))
             self.limits.add(interest)
+        elif interest.startswith(SAMPLED):
+            self.extra.add((endpoint_id, interest))
+            self.samples.add(endpoint_id, interest)
         elif interest.startswith(SHARED):
             self.sharing.add(endpoint_id, interest)
 
-    def remove(self, interest: str) -> None:
+    def remove(self, endpoint_id: str, interest: str) -> None:
         """Drop an interest of an endpoint, if it is wrapped."""
+        self.extra.discard((endpoint_id, interest))
         if interest.startswith(LIMITED):
             self.limits.remove(interest)
+        elif interest.startswith(SAMPLED):
+            self.samples.remove(endpoint_id, interest)
         elif interest.startswith(SHARED):
             self.sharing.remove(interest)
 
@@ -75,8 +109,11 @@ class Asking:
             self.sharing.done(now, item)
 
     def takes(self, now: float, item: Inbound, group: MessageGroup, up: list[Event]) -> bool:
-        """Handle wills, acknowledgements of shared messages, and malformed topics; return False for other groups."""
+        """Handle wills, samples, acknowledgements, and malformed topics; return False for other groups."""
         if group.topic.startswith(WILL):
             self.wills.take(item, group, up)
+            return True
+        if group.topic.startswith(SAMPLED):
+            up += self.samples.receive(item, group)
             return True
         return self.sharing.takes(now, item.peer, group)

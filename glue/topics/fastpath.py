@@ -97,6 +97,7 @@ class PlainPublications:
         is_same = flow[1] == topic.priority  # else its class changed while no peer was subscribed
         is_open = is_same and flow[0] == self._peers.match(name) and not self._subscriptions.own(name)
         is_open = is_open and not self._asking.wants(name) and not self._recorded.match(name)
+        is_open = is_open and not self._asking.is_sampled(name)
         return LoneRoute(self._changes.count, orjson.dumps(name), flow if is_open else NOWHERE)
 
 

@@ -95,8 +95,9 @@ class Topics:
         self.retained = lambda: [*self._received, *self._values.table]  # values that peers and this endpoint retain
         self._local = LocalDeliveries(self._identity, self.statistics)
         self._alarms = Alarms()
-        index = self.subscriptions.index, self.peers.index
-        self.asking.connect(self.published, self._outbox, self._local, self._received, *index)
+        self.asking.connect(
+            self.published, self._outbox, self._local, self._received, self.subscriptions, self.peers, self.changes
+        )
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
@@ -190,7 +191,7 @@ class Topics:
             if isinstance(item, Publication):
                 if item.payloads:
                     self.statistics["messages published"] += len(item.payloads)
-                    (self._publish_limited if self._limits.users else self._publish)(now, item)
+                    (self._publish_extra if self.asking.extra else self._publish)(now, item)
             elif isinstance(item, Subscribe):
                 self._subscribe(now, item)
             elif isinstance(item, Unsubscribe):
@@ -213,11 +214,12 @@ class Topics:
 
     # ------------------------------------------------------------------------------------------------- down
 
-    def _publish_limited(self, now: float, item: Publication) -> None:
+    def _publish_extra(self, now: float, item: Publication) -> None:
         is_limited = bool(self._limits.intervals(item.topic))
         for latest in self._limits.offer(now, item) if is_limited else ():
             self._publish(now, latest)
         self._publish(now, item, is_limited)
+        self.asking.sample(now, item)
 
     def _publish(self, now: float, item: Publication, is_heard: bool = False) -> None:
         """Send a publication to its subscribers; `is_heard`: if there are none, it reached others all the same."""

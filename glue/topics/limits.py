@@ -11,10 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
+from typing import TYPE_CHECKING
 
 from glue.contract import Publication
 from glue.topics.index import Index
 from glue.topics.wrapped import interval_of, limited
+
+if TYPE_CHECKING:
+    from glue.topics.samples import Samples
 
 TOPICS = 65_536
 """Topics and intervals that are limited at once, until an interval is over without a value. 30 MB without payloads."""
@@ -34,17 +38,21 @@ class Pace:
 
 
 class Limits:
-    """The limited interests of this endpoint and its peers, and the values that wait for the end of an interval."""
+    """The limited interests of this endpoint and its peers, and the values that wait for the end of an interval.
 
-    __slots__ = ("_index", "_paces", "_size", "_statistics", "heap", "users")
+    `samples` has what endpoints ask for that only watch; the times of both are in one heap.
+    """
+
+    __slots__ = ("_index", "_paces", "_size", "_statistics", "heap", "samples", "users")
 
     def __init__(self, statistics: Counter[str]) -> None:
         self._statistics = statistics
         self._index: Index[int] = Index()  # intervals by pattern
         self.users: Counter[str] = Counter()  # by interest
         self._paces: dict[tuple[int, str], Pace] = {}
-        self.heap: list[tuple[float, int, str]] = []  # a heap: when an interval of a topic ends
+        self.heap: list[tuple[float, int, str]] = []  # a heap: when an interval of a topic ends; 0: for the samples
         self._size = 0
+        self.samples: Samples | None = None  # made when an endpoint asks for any
 
     def __bool__(self) -> bool:
         """Whether there is any limited interest."""
@@ -103,6 +111,10 @@ class Limits:
         """Yield the values that waited for the end of an interval, once the interval is over."""
         while self.heap and self.heap[0][0] <= now:
             _, interval, topic = heapq.heappop(self.heap)
+            if not interval:
+                if self.samples is not None:
+                    self.samples.rung(now)
+                continue
             pace = self._paces[interval, topic]
             waiting = pace.waiting
             if waiting is None:

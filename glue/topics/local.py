@@ -28,6 +28,11 @@ class LocalDeliveries:
         """The id of this endpoint."""
         return self._identity[1]
 
+    @property
+    def identity(self) -> tuple[str, str, int]:
+        """Name, id and incarnation of this endpoint."""
+        return self._identity
+
     def __bool__(self) -> bool:
         """Whether anything waits."""
         return bool(self.waiting)

@@ -64,6 +64,8 @@ class OwnValues:
 
     def replay(self, now: float, peer: str, patterns: list[str], held: HeldParcels | None) -> None:
         """Send a peer the kept values for its new interests, except on topics in `held.retained`."""
+        if self._limits.samples is not None:
+            self._limits.samples.begin(now, peer, patterns, self.table)
         for value in self.table.matching(patterns, now):
             if held is not None and value.topic in held.retained:
                 continue

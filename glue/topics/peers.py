@@ -110,7 +110,7 @@ class Peers:
         peer.size -= size
         self._size -= size
         self.index.remove(pattern, peer_id)
-        self._asking.remove(pattern)
+        self._asking.remove(peer_id, pattern)
 
     def _forget(self, peer_id: str) -> None:
         peer = self.table.pop(peer_id, None)

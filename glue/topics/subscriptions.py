@@ -67,7 +67,7 @@ class Subscriptions:
             self._users[pattern] -= 1
             if not self._users[pattern]:
                 del self._users[pattern]
-                self._asking.remove(pattern)
+                self._asking.remove(self._endpoint_id, pattern)
             self._changed[pattern] = None
         del self._numbers[token]
         self._remote.discard(token)

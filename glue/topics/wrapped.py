@@ -5,6 +5,7 @@ interest and publishes the wanted messages on a wrapped topic that matches it. T
 
 * `$glue/limited/INTERVAL/PATTERN`: the latest value of each topic, once in INTERVAL milliseconds at most.
 * `$glue/share/GROUP/MEMBER/+/PATTERN`: a member's share of the messages (see `shared/wire.py`).
+* `$glue/sample/INTERVAL/COUNT/PATTERN`: samples, COUNT in INTERVAL milliseconds at most (see `samples.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from glue.topics.names import check_pattern
 
 LIMITED: Final = "$glue/limited/"
 SHARED: Final = "$glue/share/"
-WRAPPINGS: Final = {LIMITED: 3, SHARED: 5}
+SAMPLED: Final = "$glue/sample/"
+WRAPPINGS: Final = {LIMITED: 3, SHARED: 5, SAMPLED: 4}
 """The beginnings of wrapped topics, with the number of levels before the topic inside."""
 
 INTERVAL_LIMIT: Final = 10**9
@@ -26,6 +28,11 @@ INTERVAL_LIMIT: Final = 10**9
 def limited(interval: int, topic: str) -> str:
     """The wrapped topic, or pattern, of a limited rate; `interval` in milliseconds."""
     return f"{LIMITED}{interval}/{topic}"
+
+
+def sampled(interval: int, count: int, topic: str) -> str:
+    """The wrapped topic, or pattern, of samples; `interval` in milliseconds, `count` in an interval at most."""
+    return f"{SAMPLED}{interval}/{count}/{topic}"
 
 
 def interval_of(interest: str) -> tuple[int, str] | None:

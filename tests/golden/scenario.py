@@ -43,7 +43,7 @@ from glue.settings import Settings
 from glue.stack import Identity
 from glue.topics.bundle import MessageGroup
 from glue.topics.shared.wire import interest_of, member_id, topic_of
-from glue.topics.wrapped import limited
+from glue.topics.wrapped import limited, sampled
 from glue.transport import slow_receivers
 
 DATAGRAM = 448  # bytes: 256 of body
@@ -318,6 +318,8 @@ def what_travels_on_other_topics() -> dict[str, bytes]:
     lan.run(1, "kitchen")
     lan.run(1, "hall", Subscribe(1, limited(100, "home/#")))
     golden["limited"] = of(lan.run(1, "kitchen", publication("home/a", b"1", b"2")), "kitchen", "transport", "data")[0]
+    lan.run(1, "hall", Unsubscribe(1), Subscribe(1, sampled(1000, 50, "home/#")))
+    golden["sample"] = of(lan.run(1, "kitchen", publication("home/a", b"3")), "kitchen", "transport", "best")[0]
     member = member_id(endpoint_id("hall"), int(WALL_CLOCK * 1000) << 10 | 1, 1)
     lan.run(1, "hall", Unsubscribe(1), Subscribe(2, interest_of("workers", member, "home/#")))
     golden["share"] = of(lan.run(1, "kitchen", publication("home/a", b"3")), "kitchen", "transport", "data")[0]
