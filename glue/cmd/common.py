@@ -288,6 +288,11 @@ def check() -> None:
         raise Ended
 
 
+def is_ending() -> bool:
+    """Whether the command should end, for one that waits in its own way."""
+    return _ending.asked
+
+
 def pause(seconds: float) -> None:
     """Sleep in short naps, because a signal just before the system call does not interrupt it."""
     end = time.monotonic() + seconds

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from glue.contract import Acknowledge, Event, ExecuteWill, Inbound, Publication
 from glue.topics.bundle import MessageGroup
 from glue.topics.direct import DirectSender
-from glue.topics.index import Changes, Index
+from glue.topics.index import Index
 from glue.topics.limits import Limits
 from glue.topics.local import LocalDeliveries
 from glue.topics.outbox import BundleOutbox
@@ -18,9 +19,7 @@ from glue.topics.wills import WILL, Wills
 from glue.topics.wrapped import LIMITED, SAMPLED, SHARED, limited
 
 if TYPE_CHECKING:
-    from glue.topics.peers import Peers
-    from glue.topics.samples import Samples
-    from glue.topics.subscriptions import Subscriptions
+    from glue.topics.samples import Around, Samples
 
 
 class Asking:
@@ -28,7 +27,7 @@ class Asking:
 
     __slots__ = ("_parts", "extra", "limits", "sharing", "wills")
     wills: Wills
-    _parts: tuple[Changes, Peers, BundleOutbox, LocalDeliveries, Subscriptions, PublishedTopics]
+    _parts: tuple[PublishedTopics, BundleOutbox, LocalDeliveries, Around]
     """Set by `connect`, for `samples`."""
 
     def __init__(self, limits: Limits, sharing: Sharing) -> None:
@@ -42,14 +41,14 @@ class Asking:
         outbox: BundleOutbox,
         local: LocalDeliveries,
         received: RetainedValues,
-        subscriptions: Subscriptions,
-        peers: Peers,
-        changes: Changes,
+        subscriptions: Index[Hashable],
+        peers: Index[str],
+        around: Around,
     ) -> None:
         """Give the parts of the topics layer with which to publish and deliver."""
-        self.sharing.sender = DirectSender(published, outbox, local, subscriptions.index)
-        self.wills = Wills(published, outbox, local, received, subscriptions.index, peers.index)
-        self._parts = changes, peers, outbox, local, subscriptions, published
+        self.sharing.sender = DirectSender(published, outbox, local, subscriptions)
+        self.wills = Wills(published, outbox, local, received, subscriptions, peers)
+        self._parts = published, outbox, local, around
 
     @property
     def samples(self) -> Samples:

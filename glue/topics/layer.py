@@ -95,9 +95,9 @@ class Topics:
         self.retained = lambda: [*self._received, *self._values.table]  # values that peers and this endpoint retain
         self._local = LocalDeliveries(self._identity, self.statistics)
         self._alarms = Alarms()
-        self.asking.connect(
-            self.published, self._outbox, self._local, self._received, self.subscriptions, self.peers, self.changes
-        )
+        around = self.changes, self.peers.table, self.peers.name, self.subscriptions.index.match, self.subscriptions.own
+        index = self.subscriptions.index, self.peers.index
+        self.asking.connect(self.published, self._outbox, self._local, self._received, *index, around)
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)

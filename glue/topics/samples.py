@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator
 from itertools import islice
 from math import inf
 from types import MappingProxyType
@@ -34,9 +34,7 @@ from glue.topics.wrapped import INTERVAL_LIMIT, SAMPLED, sampled, unwrapped
 if TYPE_CHECKING:
     from glue.topics.local import LocalDeliveries
     from glue.topics.outbox import BundleOutbox
-    from glue.topics.peers import Peers
     from glue.topics.published import PublishedTopics
-    from glue.topics.subscriptions import Subscriptions
 
 COUNT_LIMIT: Final = 10_000
 """Samples that one publisher sends in an interval at most: 5 MB while they wait, beside the payloads."""
@@ -57,6 +55,12 @@ LONGEST_STRIDE: Final = 64
 """Intervals between two samples of one topic at most, which suffices for 640,000 topics."""
 TOPICS: Final = 65_536
 """Topics of which the last sample is remembered, at some 150 bytes: 10 MB. Then all are forgotten."""
+
+Around = tuple[
+    Changes, Container[str], Callable[[str], str], Callable[[str], tuple[Hashable, ...]],
+    Callable[[str], tuple[Hashable, ...]],
+]  # fmt: skip
+"""Of a topics layer: changes of routes; ids and names of peers; who subscribes to a topic, and to own messages."""
 
 Asked = tuple[int, int]
 """An interval (milliseconds), and how many samples an interval may have."""
@@ -84,24 +88,42 @@ class Samples:
     """The interests in samples at one publisher, and the samples that wait to be sent."""
 
     __slots__ = (
-        "_asked", "_changes", "_ends_at", "_heap", "_index", "_is_running", "_is_short", "_left", "_local", "_number",
-        "_outbox", "_peers", "_published", "_room", "_sampled", "_send_at", "_statistics", "_stride", "_subscriptions",
-        "_waiting", "users",
+        "_asked",
+        "_changes",
+        "_ends_at",
+        "_heap",
+        "_index",
+        "_is_running",
+        "_is_short",
+        "_left",
+        "_local",
+        "_match",
+        "_name",
+        "_number",
+        "_outbox",
+        "_own",
+        "_peers",
+        "_published",
+        "_room",
+        "_sampled",
+        "_send_at",
+        "_statistics",
+        "_stride",
+        "_waiting",
+        "users",
     )  # fmt: skip
 
     def __init__(
         self,
         heap: list[tuple[float, int, str]],
-        changes: Changes,
-        peers: Peers,
+        published: PublishedTopics,
         outbox: BundleOutbox,
         local: LocalDeliveries,
-        subscriptions: Subscriptions,
-        published: PublishedTopics,
+        around: Around,
     ) -> None:
         """`heap` has the times at which `rung` is called, as `(due, 0, "")`; it belongs to the limited rates."""
-        self._changes, self._peers, self._outbox, self._local = changes, peers, outbox, local
-        self._subscriptions, self._published = subscriptions, published
+        self._published, self._outbox, self._local = published, outbox, local
+        self._changes, self._peers, self._name, self._match, self._own = around
         self._statistics = published.statistics
         self.users: Counter[tuple[str, str]] = Counter()  # by endpoint and interest
         self._heap = heap
@@ -230,8 +252,8 @@ class Samples:
             copy = group.part(0, 1)
             copy.topic = sampled(interval, count, inner)
             own = self._local.endpoint_id in ids
-            peers = tuple(sorted(one for one in ids if one in self._peers.table))
-            if own and (tokens := self._subscriptions.own(copy.topic)):
+            peers = tuple(sorted(one for one in ids if one in self._peers))
+            if own and (tokens := self._own(copy.topic)):
                 for delivery in delivered(self._statistics, copy, *self._local.identity, tokens):
                     self._local.add(delivery, inf, copy.size)
             if peers:
@@ -243,12 +265,12 @@ class Samples:
 
     def receive(self, item: Inbound, group: MessageGroup) -> list[Event]:
         """The deliveries of samples that a peer sent."""
-        tokens = self._subscriptions.index.match(group.topic)
+        tokens = self._match(group.topic)
         if not tokens:
             self._statistics["messages not subscribed to"] += len(group.payloads)
             return []
         self._statistics["messages received"] += len(group.payloads)
-        name = self._peers.name(item.peer)
+        name = self._name(item.peer)
         return [*delivered(self._statistics, group, name, item.peer, item.incarnation, tokens)]
 
 

@@ -1,0 +1,212 @@
+"""The topics of the network, as samples show them: last value, rate, size, and who publishes.
+
+Samples carry the sequence numbers of the messages themselves. So two samples of a publisher tell how many messages it
+has published between them, however many of them came here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+TOPICS: Final = 50_000
+"""Topics that are shown, at some 1.2 kB each beside their values: 60 MB. What comes on others is counted."""
+SOURCES: Final = 64
+"""Publishers of one topic that are told apart."""
+VALUE_SIZE: Final = 8 << 10
+"""Bytes of a value that are kept; samples have no more (`glue.topics.samples.WHOLE`)."""
+PATIENCE: Final = 2.0
+"""A topic counts as slower than measured once it was silent for so many times its last pause, and a second."""
+
+
+class Sample(NamedTuple):
+    """One sample of a topic."""
+
+    topic: str
+    payload: Any
+    size: int
+    """Bytes of the payload as it travelled."""
+    type: str
+    """The type tag, or the name of the codec, or "json", "text" or "bytes"."""
+    publisher: str
+    publisher_id: str
+    incarnation: int
+    sequence: int
+    published_at: float
+    """The publisher's wall clock (Unix seconds)."""
+    retained: bool = False
+    codec: str = ""
+    """The name of the codec of the payload, which is still encoded; "" for bytes and JSON."""
+
+
+class Source:
+    """One publisher of one topic."""
+
+    __slots__ = ("at", "count", "incarnation", "name", "pause", "rate", "received_at", "sequence")
+
+    def __init__(self, name: str, incarnation: int, sequence: int, at: float, now: float) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.sequence = sequence
+        self.at = at  # the publisher's clock
+        self.received_at = now
+        self.rate: float | None = None  # messages a second; None: not known yet
+        self.pause = 0.0  # seconds between the last two samples
+        self.count = 0  # messages since the first sample
+
+    def take(self, sequence: int, at: float, now: float) -> None:
+        """Take another sample of the same life."""
+        if sequence < self.sequence:  # an older sample that was overtaken
+            return
+        count, elapsed = sequence - self.sequence, at - self.at
+        self.count += count
+        if count:
+            self.pause = now - self.received_at
+            if elapsed > 0:
+                self.rate = count / elapsed
+            elif self.pause > 0:
+                self.rate = count / self.pause
+        self.sequence, self.at, self.received_at = sequence, at, now
+
+    def rate_at(self, now: float) -> float:
+        """Messages a second; less and less while nothing comes any more."""
+        if self.rate is None:
+            return 0.0
+        silence = now - self.received_at
+        if silence <= PATIENCE * self.pause + 1:
+            return self.rate
+        return min(self.rate, 1 / silence)
+
+
+class Topic:
+    """One topic."""
+
+    __slots__ = (
+        "changed", "codec", "mean_size", "name", "payload", "published_at", "received_at", "retained", "size",
+        "sources", "type",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.payload: Any = None
+        self.type = self.codec = ""
+        self.size = 0
+        self.mean_size = 0.0
+        self.retained = False
+        self.published_at = self.received_at = 0.0
+        self.sources: dict[str, Source] = {}
+        self.changed = False  # since it was last printed
+
+    def rate_at(self, now: float) -> float:
+        """Messages a second of all publishers."""
+        return sum([source.rate_at(now) for source in self.sources.values()])
+
+    @property
+    def is_rate_known(self) -> bool:
+        """Whether two samples of any publisher came."""
+        return any(source.rate is not None for source in self.sources.values())
+
+    @property
+    def count(self) -> int:
+        """Messages since the first sample."""
+        return sum([source.count for source in self.sources.values()])
+
+
+class Bus:
+    """All topics seen so far, by name. `fresh` lists those that are new since the last call of `take_fresh`."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.samples = 0
+        self.left_out = 0
+        self._fresh: list[Topic] = []
+
+    def take(self, now: float, sample: Sample) -> Topic | None:
+        """Take a sample; returns its topic, None if there is no room for it."""
+        self.samples += 1
+        topic = self.topics.get(sample.topic)
+        if topic is None:
+            if len(self.topics) >= TOPICS:
+                self.left_out += 1
+                return None
+            topic = self.topics[sample.topic] = Topic(sample.topic)
+            topic.mean_size = sample.size
+            self._fresh.append(topic)
+        source = topic.sources.get(sample.publisher_id)
+        if source is None or source.incarnation != sample.incarnation:
+            if source is not None or len(topic.sources) < SOURCES:
+                topic.sources[sample.publisher_id] = Source(
+                    sample.publisher, sample.incarnation, sample.sequence, sample.published_at, now
+                )
+        else:
+            source.take(sample.sequence, sample.published_at, now)
+        topic.payload, topic.type, topic.size, topic.codec = sample.payload, sample.type, sample.size, sample.codec
+        topic.mean_size += (sample.size - topic.mean_size) / 8
+        topic.retained = sample.retained
+        topic.published_at, topic.received_at = sample.published_at, now
+        topic.changed = True
+        return topic
+
+    def take_fresh(self) -> list[Topic]:
+        """Return the topics that are new since the last call."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def forget(self, publisher_id: str) -> None:
+        """Let a publisher go that left; its topics stay, with the last value."""
+        for topic in self.topics.values():
+            topic.sources.pop(publisher_id, None)
+
+    def take_changed(self, most: int) -> list[Topic]:
+        """Return topics with samples since they were last returned, `most` at most; the others come next time."""
+        found: list[Topic] = []
+        for topic in self.topics.values():
+            if topic.changed:
+                if len(found) >= most:
+                    break
+                topic.changed = False
+                found.append(topic)
+        return found
+
+
+class Sender(NamedTuple):
+    """The messages of one publisher."""
+
+    name: str
+    id: str
+    rate: float
+    """Messages a second."""
+    bytes_rate: float
+    """Bytes of payload a second, by the mean size of the samples."""
+    messages: int
+    """Messages since the first samples."""
+    topics: int
+
+
+def senders(now: float, topics: Iterable[Topic]) -> list[Sender]:
+    """Sum the topics by publisher, the busiest first."""
+    sums: dict[str, list[Any]] = {}
+    for topic in topics:
+        for id, source in topic.sources.items():
+            rate = source.rate_at(now)
+            one = sums.get(id)
+            if one is None:
+                one = sums[id] = [source.name, 0.0, 0.0, 0, 0]
+            one[1] += rate
+            one[2] += rate * topic.mean_size
+            one[3] += source.count
+            one[4] += 1
+    found = [Sender(name, id, rate, size, count, number) for id, (name, rate, size, count, number) in sums.items()]
+    return sorted(found, key=lambda sender: (-sender.rate, sender.name))
+
+
+def busiest(now: float, topics: Iterable[Topic], most: int) -> list[Topic]:
+    """The topics with the highest rates."""
+    rated = [(-topic.rate_at(now), topic.name, topic) for topic in topics]
+    return [topic for _, _, topic in sorted(rated, key=lambda one: one[:2])[:most]]
+
+
+def matching(topics: Iterable[Topic], text: str) -> Iterator[Topic]:
+    """The topics whose name has the text in it; all if the text is empty."""
+    wanted = text.casefold()
+    return (topic for topic in topics if wanted in topic.name.casefold())

@@ -1,0 +1,148 @@
+"""`glue spy`: lines of topics that changed, and the screen, over a table of topics without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from glue.cmd import spy, watching
+from glue.cmd.output import CommandOutput
+from glue.cmd.watching import Watch, sample_of, shown_value, some
+from glue.contract import Delivery
+from glue.contract.metadata import Metadata
+from glue.endpoint.message import Message
+from glue.simulation import World
+from glue.spying.bus import Bus, Sample, Topic
+from glue.spying.roles import Announced, Roles
+from glue.topics.samples import CODEC, SIZE
+
+
+class Seen:
+    """A watch without an endpoint that samples."""
+
+    def __init__(self, *names: str) -> None:
+        self.bus, self.roles, self.lock, self.pattern = Bus(), Roles(), threading.Lock(), "#"
+        self.published: list[tuple[str, Any]] = []
+        self.endpoint = SimpleNamespace(
+            name="spy",
+            peers=[],
+            subscribers=lambda topic: [],
+            publish=lambda t, p, block: self.published.append((t, p)),
+        )
+        self.roles.change(Announced("home/#", "subscriber", "hall"), True)
+        for sequence in (1, 11):
+            for name in names:
+                value = {"celsius": 20 + sequence, "on": True}
+                at = sequence / 10
+                self.bus.take(at, Sample(name, value, 25, "json", "kitchen", "k", 1, sequence, at))
+
+    def look(self) -> None:
+        """Nothing to do."""
+
+
+def test_lines_tell_what_changed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 1.1)
+    seen, stream = Seen("home/hall/lamp", "attic"), io.StringIO()
+    output = CommandOutput(stream, json=False, unread=lambda: None)
+    spy.report(cast(Watch, seen), 10, output)
+    spy.report(cast(Watch, seen), 10, output)
+    first, second = stream.getvalue().splitlines()
+    told = 'home/hall/lamp 10/s 25 B json {"celsius": 31, "on": true} kitchen → hall'
+    assert " ".join(first.split()) == told
+    assert second.endswith("kitchen → nobody")
+
+
+def test_lines_can_be_filtered_and_are_json_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 1.1)
+    seen, stream = Seen("home/hall/lamp", "attic"), io.StringIO()
+    output = CommandOutput(stream, json=True, unread=lambda: None)
+    spy.report(cast(Watch, seen), 10, output, lambda name: "lamp" in name)
+    (line,) = stream.getvalue().splitlines()
+    assert '"rate": 10.0' in line
+    assert '"subscribers": ["hall"]' in line
+
+
+def test_a_watch_notes_who_subscribes(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    kitchen, hall, watcher = (world.endpoint(name) for name in ("kitchen", "hall", "watcher"))
+    assert world.run_until(lambda: len(watcher.peers) == len(kitchen.peers) == 2, 5)
+    hall.subscribe("home/#", str)
+    monkeypatch.setattr(watching, "sample", lambda endpoint, pattern, handler, *_: watcher.subscribe("$none", str))
+    watch = Watch(cast(Any, watcher), "#")
+    world.run(0.1)
+    watch.look()
+    assert watch.roles.names("home/a", "subscriber") == ["hall"]
+
+
+def test_samples_become_rows_whatever_peers_send() -> None:
+    def told(payload: Any, encoded: bytes, **metadata: Any) -> Sample:
+        one = Delivery("a", [payload], None, "kitchen", "k", 1, 7, 5.0, False, ("t",))
+        one.encoded = [encoded]
+        if metadata:
+            one.metadata = Metadata(**metadata)
+        return sample_of(Message(payload, 7, one))
+
+    assert told({"a": 1}, b'{"a":1}')[2:4] == (7, "json")
+    assert told(b"abc", b"abc")[2:4] == (3, "bytes")
+    assert told(b"abc", b"abc", codec=1).codec == "msgpack"
+    assert told(b"abc", b"abc", properties={SIZE: "100", CODEC: "3"})[2:4] == (100, "numpy")
+    assert told(b"abc", b"abc", properties={SIZE: "x", CODEC: "own"})[2:4] == (3, "own")
+
+
+def test_values_are_shown_whatever_they_are() -> None:
+    topic = Topic("a")
+    topic.payload, topic.codec = b"\xc1", "no such codec"
+    assert shown_value(topic, 20) == "c1"
+    topic.payload, topic.codec = object, ""
+    assert shown_value(topic, 20) == "<class 'object'>"
+    assert some(["a", "b", "c", "d"]) == "a, b +2"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--every", "0.01"], "expected 0.1 to 3600 seconds"), (["--lines", "0"], "out of range"), (["a/#/b"], "a/#/b")],
+)
+def test_wrong_arguments_are_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code: Any = spy.main(words)
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_screen_shows_filters_plots_and_publishes() -> None:
+    pytest.importorskip("textual")
+    from textual.widgets import Input, Static
+
+    from glue.cmd.spy_app import SpyApp
+    from glue.cmd.spy_tree import TopicTree
+
+    seen = Seen("home/hall/lamp", "home/hall/door", "attic")
+    app = SpyApp(cast(Watch, seen))
+
+    async def use() -> None:
+        async with app.run_test(size=(120, 40)) as pilot:
+            tree = app.query_one(TopicTree)
+            assert [node.path for node in tree.topics.lines] == [
+                "attic", "home", "home/hall", "home/hall/door", "home/hall/lamp",
+            ]  # fmt: skip
+            await pilot.press("down", "left")
+            assert len(tree.topics.lines) == 2
+            await pilot.press("enter", "end", "m", "p", "n")
+            assert '"celsius": 31' in str(app.query_one("#text", Static).render())
+            assert "on = 1" in str(app.query_one("#plot", Static).render())
+            assert tree.render_line(0).text.startswith("  attic")
+            await pilot.press("slash", *"door", "enter")
+            assert [node.path for node in tree.topics.lines] == ["home", "home/hall", "home/hall/door"]
+            await pilot.press("end", "w")
+            app.query_one("#asking", Input).value += '{"open": 1}'
+            await pilot.press("enter", "q")
+
+    asyncio.run(use())
+    assert seen.published == [("home/hall/door", {"open": 1})]
