@@ -119,9 +119,11 @@ class Connecting(Subscribing):
         packet = client.connect
         assert packet is not None
         if isinstance(value, dict) and packet.client_id not in self.sessions:
-            self.give(now, value)
-            if packet.client_id in self.sessions:
-                self.sessions[packet.client_id].arrivals = Counter()
+            session = self.take_in(now, value)
+            if session is not None:
+                session.arrivals = Counter()
+                if client.link not in self.clients or client.is_closing:  # it has gone away meanwhile
+                    self.leave(now, session, now + session.expiry)
         if client.link in self.clients and not client.is_closing:
             if isinstance(value, str):
                 self._reject(now, client, Refusal(codes.USE_ANOTHER_SERVER, f"the session is at another door: {value}"))
@@ -129,8 +131,11 @@ class Connecting(Subscribing):
             self._welcome(now, client, packet)
             self.handle(now, client, waiting)
 
-    def give(self, now: float, value: Any) -> None:
-        """Take over a session of another door. A malformed one is counted, and left out."""
+    def take_in(self, now: float, value: Any) -> Session | None:
+        """Take over a session of another door, and return it: it has no connection yet, and its time away has not begun.
+
+        A malformed one is counted and left out.
+        """
         raise NotImplementedError
 
     def _welcome(self, now: float, client: Client, packet: Connect) -> None:

@@ -159,11 +159,21 @@ class Moving(Connecting):
                 self.remember(now, run, None)
 
     def give(self, now: float, value: Any) -> None:
-        """Take over a session of another door. A malformed one is counted, and left out."""
+        """Take over a session of another door before its client comes. A malformed one is counted and left out."""
+        session = self.take_in(now, value)
+        if session is not None:
+            self.leave(now, session, now + session.expiry)
+
+    def take_in(self, now: float, value: Any) -> Session | None:
+        """Take over a session of another door, and return it: it has no connection yet, and its time away has not begun.
+
+        A malformed one is counted and left out.
+        """
         to_monotonic = now - self.wall_clock()
         try:
             session = Session(value["client"], self.limits.queue_messages, self.limits.queue_bytes)
-            session.epoch, session.expiry = int(value["epoch"]), float(value["expiry"])
+            session.epoch = int(value["epoch"])
+            session.expiry = min(self.limits.session_expiry, float(value["expiry"]))
             subscriptions = [_subscription(session, *one) for one in value["subscriptions"]]
             inflight = {_id(number): _parcel(one, to_monotonic) for number, one in value["inflight"]}
             session.released = {_id(number): None for number in value["released"]}
@@ -172,7 +182,7 @@ class Moving(Connecting):
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, codes.ProtocolError) as error:
             self.statistics["malformed sessions of other doors"] += 1
             self.warn(f"a session of another door is not understood: {error!r:.200}")
-            return
+            return None
         self.highest_epoch = max(self.highest_epoch, session.epoch)
         self.sessions[session.client_id] = session
         store = self.store
@@ -198,6 +208,7 @@ class Moving(Connecting):
             session.enqueue(self._addressed(now, session, parcel, None) if session.is_kept else parcel)
         self.statistics["sessions taken from other doors"] += 1
         self.tell(f"the session of {session.client_id!r} comes from another door, with {session.queued} messages")
+        return session
 
 
 def _queue_value(session: Session, to_unix: float) -> list[Any]:

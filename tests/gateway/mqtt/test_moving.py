@@ -100,6 +100,40 @@ def test_a_client_that_is_still_connected_is_told_that_its_session_is_taken_over
     assert (goodbye.kind, goodbye.body[0]) == (14, 0x8E)
 
 
+@pytest.mark.parametrize("way", ["the client has gone", "the old door shuts down"])
+def test_a_session_that_moves_without_its_client_is_kept_for_its_time(doors: tuple[Bench, Bench], way: str) -> None:
+    old, new = doors
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    old.connect("p").send(mqtt.publish("t", b"1", 1, 1))
+    settle(old)
+    if way == "the client has gone":
+        new.broker.may_be_elsewhere = lambda: True
+        device = new.link(5)
+        device.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+        device.leave()
+        new.broker.settle(new.now, device.client, old.broker.taken(old.now, "s", "new"))
+        new.broker.give_rest(new.now, "s", old.broker.rest(old.now, "s"))
+    else:
+        new.broker.give(new.now, old.broker.taken(old.now, "s", "new"))
+    new.connect("q").send(mqtt.publish("t", b"2", 1, 1))
+    settle(new)
+    if new.store is not None:
+        new.save()
+        new = Bench(directory=new.store.directory, now=new.now)
+    new.pass_time(3_599)
+    back = new.link(5)
+    back.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+    settle(new)
+    connack, *publications = back.read()
+    assert connack.body[:2] == b"\x01\x00"
+    assert [mqtt.publication(one, 5).payload for one in publications] == [b"1", b"2"]
+    back.leave()
+    new.pass_time(3_601)
+    settle(new)
+    assert "s" not in new.broker.sessions
+    assert new.broker.subscriptions.count == 0
+
+
 def test_a_session_without_an_expiry_does_not_move() -> None:
     old, new = Bench(), Bench()
     old.subscriber(("t", 1), client_id="s", version=5)
