@@ -165,7 +165,7 @@ class Moving(Connecting):
             self.leave(now, session, now + session.expiry)
 
     def take_in(self, now: float, value: Any) -> Session | None:
-        """Take over a session of another door, and return it: it has no connection yet, and its time away has not begun.
+        """Take over a session of another door, and return it. Its client is neither connected nor away yet.
 
         A malformed one is counted and left out.
         """
