@@ -4,8 +4,7 @@
   and in order, or `parallel` at a time.
 * An attempt that fails is made again after 1, 2, 5, 10, 30 s and so on up to 5 minutes, without end unless the
   subscription says `give_up_after`. Then the message becomes a dead letter, and the lane goes on.
-* A destination that cannot be connected to is tried once a second at most, however many lanes wait for it. When it
-  answers again, all of them go on.
+* A destination that has not answered, or cannot be connected to, is tried by one lane at a time (`destinations.py`).
 * Lanes with a failed last attempt share a part of the connections, so they hold up no other lane.
 """
 
@@ -19,9 +18,10 @@ from math import inf
 from random import Random
 from typing import Final
 
+from glue.gateway.http.destinations import Destinations
 from glue.gateway.http.guard import destination
 from glue.gateway.http.items import Attempt, Burial, Event, Outcome, Source
-from glue.gateway.http.lanes import RETRIES, SKEW, Lane, Position, Slot, retry_delay, seen_of
+from glue.gateway.http.lanes import SKEW, Lane, Position, Slot, retry_delay, seen_of
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.signing import Item
 from glue.gateway.http.subscriptions import GONE, Subscription
@@ -34,27 +34,10 @@ ALERT_AFTER: Final = 60.0
 """Seconds of failures after which a subscriber is reported, once."""
 RETRY_AFTER_LIMIT: Final = 3_600.0
 """The longest `Retry-After` that counts: a mistake of a subscriber must not stop it for ever."""
-HOST_PAUSE: Final = 1.0
-"""Seconds between two attempts to connect to a destination that cannot be reached."""
 FEW: Final = 32
 """Idle lanes that are asked one by one whether they want a topic; more are looked up."""
 BURY_PAUSE: Final = 1.0
 """Seconds until a dead letter that could not be stored is stored again."""
-
-
-class Destination:
-    """A host and port that could not be connected to."""
-
-    __slots__ = ("next_at", "reserved", "waiting")
-
-    def __init__(self) -> None:
-        self.next_at = self.reserved = -inf
-        self.waiting: set[str] = set()
-
-    def reserve(self, now: float) -> float:
-        """Return when a lane may look again: one a second, so that a thousand lanes do not look each second."""
-        self.reserved = max(self.reserved, self.next_at - HOST_PAUSE) + HOST_PAUSE
-        return min(self.reserved, now + RETRIES[-1])
 
 
 class Deliveries:
@@ -79,7 +62,7 @@ class Deliveries:
         self._idle: dict[str, Lane] = {}  # lanes that have looked at everything
         self._due: list[tuple[float, int, str]] = []
         self._order = count()
-        self._destinations: dict[tuple[str, str, int], Destination] = {}
+        self._destinations = Destinations()
         self._burials: list[Burial] = []
 
     # ------------------------------------------------------------------------------------------------- lanes
@@ -214,7 +197,7 @@ class Deliveries:
                 earliest = min(earliest, due)
             elif not self._start(now, name, lane, slot, attempts):
                 earliest = min(earliest, max(slot.due, lane.next_at))
-        if lane.failures:
+        if self._is_uncertain(lane):
             lane.release()
         if earliest < inf:
             self._queue(earliest, name, lane)
@@ -231,7 +214,7 @@ class Deliveries:
             if lane.is_idle:
                 self._idle[name] = lane
             return False
-        lane.fill(source.read(lane.topics, lane.cursor, 1 if lane.failures else READ_AHEAD))
+        lane.fill(source.read(lane.topics, lane.cursor, 1 if self._is_uncertain(lane) else READ_AHEAD))
         if lane.buffer:
             return True
         is_further = lane.cursor < lane.read_to
@@ -252,13 +235,17 @@ class Deliveries:
         if self.under_way >= limits.attempts or (lane.failures and self.doubtful >= limits.doubtful):
             slot.due = now + 0.1 + 0.1 * self._luck.random()
             return False
-        place = self._destinations.get(destination(lane.subscription.url))
-        if place is not None:
-            if place.next_at > now:
-                slot.due = place.reserve(now)
-                place.waiting.add(name)
+        if self._is_uncertain(lane):
+            if slot.turn_at == inf:
+                at, is_turn = self._destinations.turn(now, destination(lane.subscription.url), name)
+                if not is_turn:
+                    slot.due = at
+                    return False
+                slot.turn_at = at
+            if slot.turn_at > now:
+                slot.due = slot.turn_at
                 return False
-            place.next_at = now + HOST_PAUSE
+        slot.turn_at = inf
         if slot.item is None:
             slot.item = self._again(lane, slot.offset)
             if slot.item is None:
@@ -273,6 +260,10 @@ class Deliveries:
         self.doubtful += slot.is_doubtful
         attempts.append(Attempt(name, slot, slot.item, lane.subscription, slot.attempts))
         return True
+
+    def _is_uncertain(self, lane: Lane) -> bool:
+        """Whether the next attempt may well fail: then nothing is read ahead for it."""
+        return lane.failures > 0 or not self._destinations.is_answering(destination(lane.subscription.url))
 
     def _again(self, lane: Lane, offset: int) -> Item | None:
         for at, record in self._source.read(lane.topics, offset, 1).records:
@@ -335,22 +326,19 @@ class Deliveries:
         lane.release()
 
     def _note_destination(self, now: float, attempt: Attempt, outcome: Outcome) -> None:
-        """Remember an unreachable destination; wake the lanes that waited for a destination that is back."""
+        """Remember whether a destination answers; wake the lanes that waited for it."""
         key = destination(attempt.subscription.url)
-        known = self._destinations.get(key)
         if not outcome.is_connected:
-            if known is None:
-                known = self._destinations[key] = Destination()
-            known.next_at = max(known.next_at, now + HOST_PAUSE)
-            known.waiting.add(attempt.lane)
-        elif known is not None:
-            del self._destinations[key]
-            for name in known.waiting:
-                lane = self.lanes.get(name)
-                if lane is not None and destination(lane.subscription.url) == key:
-                    for slot in lane.slots.values():
-                        slot.due = min(slot.due, now + self._luck.random())
-                    self._queue(now + self._luck.random(), name, lane)
+            self._destinations.unreached(now, key, attempt.lane)
+            return
+        waiting, was_down = self._destinations.reached(key)
+        for name in waiting:
+            lane = self.lanes.get(name)
+            if lane is not None and destination(lane.subscription.url) == key:
+                at = now + (self._luck.random() if was_down else 0.0)
+                for slot in lane.slots.values():
+                    slot.due = min(slot.due, at)
+                self._queue(at, name, lane)
 
     # ---------------------------------------------------------------------------------------------- dead letters
 

@@ -39,13 +39,17 @@ def retry_delay(failures: int, luck: float) -> float:
 class Slot:
     """A message that is being delivered, and how that goes."""
 
-    __slots__ = ("attempts", "began", "due", "is_burying", "is_doubtful", "is_flying", "item", "offset", "reason")
+    __slots__ = (
+        "attempts", "began", "due", "is_burying", "is_doubtful", "is_flying", "item", "offset", "reason", "turn_at",
+    )  # fmt: skip
 
     def __init__(self, offset: int, item: Item, now: float) -> None:
         self.offset = offset
         self.item: Item | None = item  # None: to be read again
         self.attempts = 0
         self.began = self.due = now
+        self.turn_at = inf
+        """When an attempt whose end is uncertain may begin; inf while no such time is reserved."""
         self.is_flying = self.is_burying = self.is_doubtful = False
         self.reason = ""
 
