@@ -51,6 +51,9 @@ _FLAGS = {codes.PUBREL: 2, codes.SUBSCRIBE: 2, codes.UNSUBSCRIBE: 2}
 
 PROTOCOLS = {("MQIsdp", V31), ("MQTT", V311), ("MQTT", V5)}
 
+BRIDGE = 0x80
+"""Added to the version 3.1 or 3.1.1 by a broker that connects as a bridge: mosquitto's `try_private`."""
+
 
 class Decoder:
     """Turns bytes of a client into packets. After a ProtocolError nothing more may be fed."""
@@ -211,6 +214,9 @@ def read_connect(data: bytes, at: int, end: int) -> Connect:
         raise ProtocolError(MALFORMED_PACKET, "a CONNECT ends early")
     version, flags, keep_alive = data[at], data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
     at += 4
+    is_bridge = version in (V31 | BRIDGE, V311 | BRIDGE)
+    if is_bridge:
+        version -= BRIDGE
     if (protocol, version) not in PROTOCOLS:
         raise ProtocolError(UNSUPPORTED_VERSION, f"protocol {protocol[:20]!r}, version {version}")
     has_will, will_qos, will_retain = flags & 4, flags >> 3 & 3, bool(flags & 32)
@@ -237,7 +243,7 @@ def read_connect(data: bytes, at: int, end: int) -> Connect:
     if flags & 0x40:
         password, at = read_binary(data, at, end)
     _check_end(at, end, codes.CONNECT)
-    return Connect(version, client_id, bool(flags & 2), keep_alive, username, password, will, properties)
+    return Connect(version, client_id, bool(flags & 2), keep_alive, username, password, will, properties, is_bridge)
 
 
 def _acknowledgement(data: bytes, at: int, end: int, kind: int, is_v5: bool) -> Acknowledgement:

@@ -105,7 +105,10 @@ class Will:
 
 @dataclass(slots=True)
 class Connect:
-    """The first packet of a client. `clean` is clean session (MQTT 3) or clean start (MQTT 5)."""
+    """The first packet of a client. `clean` is clean session (MQTT 3) or clean start (MQTT 5).
+
+    A bridge of another broker gets none of its own messages back, and retain flags as published.
+    """
 
     version: int
     client_id: str
@@ -115,6 +118,7 @@ class Connect:
     password: bytes | None = None
     will: Will | None = None
     properties: Properties = field(default_factory=dict)
+    is_bridge: bool = False
 
 
 class Acknowledgement:

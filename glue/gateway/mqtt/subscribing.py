@@ -16,6 +16,7 @@ class Subscribing(Routing):
     def _subscribe(self, now: float, client: Client, packet: Subscribe) -> None:
         session = client.session
         assert session is not None
+        is_bridge = client.connect is not None and client.connect.is_bridge
         (identifier,) = packet.properties.get("subscription_identifier", [0])
         answers, replays = [], []
         for wanted in packet.wanted:
@@ -23,9 +24,8 @@ class Subscribing(Routing):
             if code != codes.SUCCESS:
                 answers.append(code)
                 continue
-            subscription = Subscription(
-                session, wanted.filter, wanted.qos, wanted.no_local, wanted.retain_as_published, identifier
-            )
+            no_local, as_published = wanted.no_local or is_bridge, wanted.retain_as_published or is_bridge
+            subscription = Subscription(session, wanted.filter, wanted.qos, no_local, as_published, identifier)
             former = session.subscriptions.get(wanted.filter)
             is_new = self.subscriptions.add(subscription)
             if self.store is not None:

@@ -268,6 +268,19 @@ def test_no_local_keeps_own_messages_away() -> None:
     assert device.payloads() == [b"other"]
 
 
+@pytest.mark.parametrize("version", [0x83, 0x84])
+def test_a_bridge_of_mosquitto_gets_the_messages_of_others_and_their_retain_flags(version: int) -> None:
+    bench = Bench()
+    bridge = bench.link(version & 0x7F)
+    greeting = bytearray(mqtt.connect("bridge", version & 0x7F))
+    greeting[greeting.index(b"MQ") + (6 if version == 0x83 else 4)] = version
+    bridge.send(bytes(greeting), mqtt.subscribe(1, ("#", 1), version=version & 0x7F))
+    assert [answer.kind for answer in bridge.read()] == [2, 9]
+    bridge.send(mqtt.publish("t", b"own", 0, version=version & 0x7F))
+    bench.connect("p").send(mqtt.publish("t", b"kept", retain=True), mqtt.publish("t", b"plain"))
+    assert [(one.payload, one.retain) for one in bridge.messages()] == [(b"kept", True), (b"plain", False)]
+
+
 def test_a_message_larger_than_a_client_takes_is_left_out_and_the_next_one_comes() -> None:
     bench = Bench()
     subscriber = bench.subscriber(("t", 1), version=5, raw=b"\x27\x00\x00\x00\x20")
