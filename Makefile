@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 METADATA := setup.cfg pyproject.toml
 PURE := contract stack fastpath serialization discovery fragmentation transport topics model requests simulation recorded
 
-.PHONY: help demo test quick check dist mutants format clean
+.PHONY: help demo test quick check site dist mutants format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +32,10 @@ check: $(VENV)/.installed-dev ## format, lint, types, import rules, the document
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/docs tests/repository/test_style.py
 
+site: $(VENV)/.installed-docs ## the documentation as HTML in site/html; its notebook runs, no link is dead
+	@rm -rf site
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs . site/html
+
 dist: $(VENV)/.installed-dev ## sdist and wheel in dist/; the demo runs from the wheel in an empty environment
 	@rm -rf build dist
 	@$(BIN)/python -m build --quiet
@@ -47,7 +51,7 @@ format: $(VENV)/.installed-dev ## rewrite the sources as `make check` wants them
 	$(BIN)/ruff check --fix .
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .mutants
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -64,4 +68,9 @@ $(VENV)/.installed: $(METADATA) | $(BIN)/python
 $(VENV)/.installed-dev: $(METADATA) | $(BIN)/python
 	@echo "installing glue and what its tests need into $(VENV)"
 	@$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: $(METADATA) | $(BIN)/python
+	@echo "installing glue and what its site needs into $(VENV)"
+	@$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
