@@ -43,19 +43,32 @@ def free_port() -> int:
 class DoorProcess:
     """`glue http` on loopback."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, name: str = "door", *more: str) -> None:
+        """`more` are further arguments of the command."""
+        data_dir.mkdir(exist_ok=True)
         self.port = free_port()
+        self.name = name
+        self._more = more
         self.data_dir = data_dir
         self._errors = (data_dir / "errors").open("ab")
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start it."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "glue.cmd.http", "--interface", "lo", "--port", str(self.port), "--host", HOST,
-             "--data-dir", str(self.data_dir), "--deliver-to", "127.0.0.0/8", "--endpoint-name", "door"],
+             "--data-dir", str(self.data_dir), "--deliver-to", "127.0.0.0/8", "--endpoint-name", self.name,
+             *self._more],
             stdout=subprocess.DEVNULL, stderr=self._errors,
         )  # fmt: skip
+
+    def wait(self) -> None:
+        """Wait until it answers."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):

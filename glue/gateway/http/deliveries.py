@@ -236,8 +236,10 @@ class Deliveries:
             slot.due = now + 0.1 + 0.1 * self._luck.random()
             return False
         if self._is_uncertain(lane):
-            if slot.turn_at == inf:
-                at, is_turn = self._destinations.turn(now, destination(lane.subscription.url), name)
+            key = destination(lane.subscription.url)
+            if slot.turn_at == inf or not self._destinations.holds(key, slot.turn_at):
+                slot.turn_at = inf
+                at, is_turn = self._destinations.turn(now, key, name)
                 if not is_turn:
                     slot.due = at
                     return False

@@ -48,8 +48,8 @@ class Delivering:
         self.endpoint = endpoint
         self.store = store
         self.subscriptions: dict[str, Subscription] = {}
-        self.is_owner: Callable[[str], bool] = lambda id: True
-        """Whether this door delivers to a subscription; several doors share them."""
+        self.is_owner: Callable[[str], bool] = lambda id: not is_portable
+        """Whether this door delivers to a subscription; doors that share them say so once they hold its part."""
         self.journal = Journal(endpoint, data_dir, self._stored, **(keep or {}))
         self.machine: Deliveries
         self._is_portable = is_portable

@@ -66,6 +66,11 @@ class Destinations:
             place.next_at = self._contact_at + PAUSE
         return self._contact_at, True
 
+    def holds(self, key: Key, turn_at: float) -> bool:
+        """Whether a turn that was given still counts: it does not when another attempt came between."""
+        place = self._open.get(key)
+        return place is None or place.next_at == turn_at + PAUSE
+
     def unreached(self, now: float, key: Key, lane: str) -> None:
         """An attempt could not connect."""
         self._answering.pop(key, None)

@@ -110,9 +110,9 @@ class World:
             self.stored[name] = self.door.stored_position(name)
         self.door.changed.clear()
 
-    def publish(self, messages: int) -> None:
-        """Append messages to the log; a sync follows."""
-        topic = self.random.choice(self.topics)
+    def publish(self, messages: int, topic: str | None = None) -> None:
+        """Append messages of a topic, by default of any, to the log; a sync follows."""
+        topic = topic or self.random.choice(self.topics)
         record = Record("a" * 16, "a", 1, topic, self.numbers[topic], [b"x" * self.random.choice([1, 2000])] * messages)
         record.published_at = self.now
         self.numbers[topic] += messages
@@ -266,6 +266,8 @@ def run(seed: int) -> None:
             world.kill()
     for receiver in world.receivers.values():
         receiver.trouble = ""
+    for topic in world.topics:  # a subscriber whose last message became a dead letter is only heard of by the next one
+        world.publish(1, topic)
     world.sync()
     world.pass_time(700.0)
     for receiver in world.receivers.values():

@@ -58,6 +58,14 @@ def test_another_door_goes_on_where_one_ended(lan: Lan, tmp_path: Path, monkeypa
             third.publish("t/y", number)
         after = sorted(hook.next()[1] for _ in range(6))
         assert after == [b"3", b"3", b"4", b"4", b"5", b"5"]
+        name = ("one", "two")[owners[0]]
+        again = lives[owners[0]].enter_context(opened(lan, name, tmp_path))
+        with Client(f"http://127.0.0.1:{again.port}") as client:
+            assert client.call("GET", path)["delivered_by"] == "another door"
+        third.wait_for_subscribers("t/x", 2, timeout=PATIENCE)
+        third.publish("t/x", 6)
+        third.publish("t/end", "end")
+        assert [hook.next()[1] for _ in range(2)] == [b"6", b'"end"']
         assert hook.got.empty()
 
 
