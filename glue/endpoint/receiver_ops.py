@@ -36,6 +36,15 @@ class Awaitable:
         self.awaitable = awaitable
 
 
+class Known:
+    """Wait for nothing: the result is here."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 Operation = Ask | Work | Awaitable
 
 Runtime = Any

@@ -12,14 +12,15 @@ import orjson
 
 from glue.contract import Delivery, Event
 from glue.endpoint.model_calls import TIMEOUT, ModelCall, found, read_items, write
-from glue.endpoint.receiver_ops import Ask, Awaitable, Operation, Runtime, Work
+from glue.endpoint.receiver_copy import Copy
+from glue.endpoint.receiver_ops import Ask, Awaitable, Known, Operation, Runtime, Work
 from glue.endpoint.responder import Receiver as Mailbox
-from glue.errors import GlueError
+from glue.errors import GlueError, RefusedError
 from glue.model import Ask as AskModel
 from glue.model.questions import Ending, Read, WatchPattern
-from glue.model.state import ABSENT, Delete, Expect, Set
+from glue.model.state import ABSENT, Delete, Expect, ExpectRevision, Set
 from glue.receivers.activation import Activation
-from glue.receivers.context import AgainError, Await, Load, Step
+from glue.receivers.context import AgainError, Await, Load, Save, Step
 from glue.receivers.ownership import Change, Owner, Ownership
 from glue.receivers.store import Document, Store
 
@@ -73,6 +74,7 @@ class Partitions:
         self.ownership = Ownership(kind, partitions, runtime.host, runtime.life)
         self.activations: dict[str, Activation] = {}
         self._model = model
+        self._copy = Copy(runtime.core, model)
         self._store = store
         self._is_fenced = is_fenced
         self._draining: set[int] = set()
@@ -244,7 +246,7 @@ class Partitions:
         ids = ModelCall(call.question, lambda answer: [unquote(key.rpartition("/")[2]) for key in call.result(answer)])
         return Ask(self._model, ids)
 
-    def _operation(self, activation: Activation, step: Step) -> Operation:
+    def _operation(self, activation: Activation, step: Step) -> Operation | Known:
         """Return the operation of a step. Raises AgainError if the partition is not owned any more."""
         if isinstance(step, Await):
             return Awaitable(step.awaitable)
@@ -260,15 +262,51 @@ class Partitions:
         if isinstance(step, Load):
             if store is not None:
                 return Work(lambda: own(store.load(self.kind, partition, id)))
-            key = self._state_key(partition, id, "state")
-            return Ask(self._model, ModelCall(Read(key), document_of))
+            return self._load(partition, id)
         if store is not None:
             document = own(step.document) or {}
             return Work(lambda: store.save(self.kind, partition, id, owner.epoch, document, step.has_timers))
-        timed = self._state_key(partition, id, "timed")
-        fence = [Expect(self._owner_key(partition), owner.record)] if self._is_fenced else []
-        mark = Set(timed, True) if step.has_timers else Delete(timed)
-        return Ask(self._model, write(*fence, Set(self._state_key(partition, id, "state"), step.document), mark))
+        return Ask(self._model, self._save(partition, id, owner, step))
+
+    def _load(self, partition: int, id: str) -> Operation | Known:
+        """Read a document from this host's copy of the model, or ask the model while an outcome is unknown."""
+        copy, key = self._copy, self._state_key(partition, id, "state")
+        is_there, document = copy.document(partition, key)
+        if is_there:
+            return Known(document)
+        doubt = copy.question(partition)
+
+        def result(ending: Ending | None) -> Any:
+            document = document_of(ending)
+            copy.answered(partition, doubt)
+            return document
+
+        return Ask(self._model, ModelCall(Read(key), result))
+
+    def _save(self, partition: int, id: str, owner: Owner, step: Save) -> ModelCall[int]:
+        """Write a document, if the owner's record is still there.
+
+        The revision keeps off an earlier write with an unknown outcome, which might arrive after this one.
+        """
+        key, timed = self._state_key(partition, id, "state"), self._state_key(partition, id, "timed")
+        fence: list[Any] = []
+        if self._is_fenced:
+            fence.append(Expect(self._owner_key(partition), owner.record))
+            revision = self._copy.revision(key)
+            if revision is not None:
+                fence.append(ExpectRevision(key, revision))
+        call = write(*fence, Set(key, step.document), Set(timed, True) if step.has_timers else Delete(timed))
+
+        def result(ending: Ending | None) -> int:
+            try:
+                return call.result(ending)
+            except RefusedError:
+                raise
+            except GlueError:
+                self._copy.doubt(partition)
+                raise
+
+        return ModelCall(call.question, result)
 
 
 def own(document: Document | None) -> Document | None:

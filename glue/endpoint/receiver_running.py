@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any
 
-from glue.endpoint.receiver_ops import Runtime
+from glue.endpoint.receiver_ops import Known, Runtime
 from glue.endpoint.receiver_partitions import GONE, Partitions
 from glue.endpoint.receiver_results import given_back
 from glue.errors import GlueError, ModelError, PayloadError, WouldBlockError
@@ -224,6 +224,9 @@ class Running(Partitions):
                 operation = self._operation(activation, step)
             except GlueError as wrong:
                 value, error = None, wrong
+                continue
+            if operation.__class__ is Known:
+                value, error = operation.value, None
                 continue
             outcome = self.runtime.executor.perform(operation, _sorted(resume, step))
             if not isinstance(outcome, tuple):

@@ -21,6 +21,8 @@ WAITING = 100_000
 BATCH_BYTES = 256 << 10
 PAUSE = 0.1
 """Seconds before a route that was refused is tried again, unless its hosts change before."""
+REFUSALS = 2
+"""Refusals in a row after which a route goes to a named owner only after a pause."""
 REPEAT, REPEAT_MOST = 2.0, 30.0
 """Seconds without an answer after which what is under way is sent again: at first, then twice as long, and at most."""
 GIVE_UP = 60.0
@@ -58,7 +60,7 @@ class Route:
 
     __slots__ = (
         "back", "batches", "interval", "is_stopped", "kind", "next", "not_before", "owner", "partition", "partitions",
-        "progressed_at", "queue", "repeat_at", "taking",
+        "progressed_at", "queue", "refusals", "repeat_at", "taking",
     )  # fmt: skip
 
     def __init__(self, kind: str, partition: int, partitions: int) -> None:
@@ -72,6 +74,7 @@ class Route:
         self.next = 1
         self.owner = ""  # the host that the batches under way went to
         self.is_stopped = False
+        self.refusals = 0  # in a row
         self.not_before = -inf
         self.progressed_at = -inf  # when a host last took or handled a batch
         self.interval, self.repeat_at = REPEAT, inf
@@ -270,7 +273,7 @@ class Outbox:
             if here.issuperset(one for one in route.batches if one != route.taking) and not route.taking:
                 route.repeat_at = now + route.interval
             return
-        route.taking = 0
+        route.taking = route.refusals = 0
         route.progressed_at = now
         route.repeat_at = now + route.interval
         self.table[route.kind, route.partition] = host
@@ -289,9 +292,11 @@ class Outbox:
         route = sent.route
         self._statistics["batches to a host that is no owner"] += 1
         self.table.pop((route.kind, route.partition), None)
-        if owner and owner != host:
+        route.refusals += 1
+        is_named = bool(owner) and owner != host
+        if is_named:
             self.table[route.kind, route.partition] = owner
-        else:
+        if not is_named or route.refusals > REFUSALS:  # hosts may name each other, until both know the owner
             route.not_before = now + PAUSE
         route.taking = 0
         route.back += sent.entries.values()

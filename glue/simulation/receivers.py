@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.model_calls import TIMEOUT
 from glue.endpoint.receiver_hosts import PENDING, Resume
-from glue.endpoint.receiver_methods import BaseReceivers, ReceiverParts
+from glue.endpoint.receiver_methods import BaseReceivers, ReceiverParts, remote
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation
-from glue.errors import ClosedError, ConfigurationError, GlueError
+from glue.endpoint.requests import check_timeout
+from glue.errors import ClosedError, ConfigurationError, GlueError, RequestTimeoutError
 from glue.model import Ask as AskModel
 from glue.model import StackRequest
 from glue.receivers.address import Address, parse
@@ -77,7 +78,9 @@ class SimulatedExecutor:
             else:
                 self.soon(lambda: resume(result, None))
 
-        self.order(AskModel(operation.model, _Pending(take), call.question, TIMEOUT, self._host.unix_time))
+        self.order(
+            AskModel(operation.model, _Pending(take), call.question, self._endpoint.model_timeout, self._host.unix_time)
+        )
         return PENDING
 
     def order(self, wish: StackRequest) -> None:
@@ -113,6 +116,8 @@ class SimulatedReceiving:
 
     _core: EndpointCore
     _receiving: ReceiverParts | None = None
+    model_timeout = TIMEOUT
+    """Seconds that a receiver waits for the model; then the outcome of its write is unknown."""
 
     def _parts(self) -> ReceiverParts:
         endpoint: Any = self
@@ -142,8 +147,19 @@ class SimulatedReceiving:
         self, address: str, payload: Any, timeout: float = 5.0,
         then: Callable[[BaseException | None, Any], object] | None = None,
     ) -> SimulatedAnswer:  # fmt: skip
-        """Ask a receiver at this instant; `then` is called with (error, answer), if anything comes."""
-        answer = SimulatedAnswer(then)
+        """Ask a receiver at this instant; `then` is called with (error, answer), unless this life ends before."""
+        answer, target, core = SimulatedAnswer(then), parse(address), self._core
+        check_timeout(timeout)
+
+        def settle(error: BaseException | None, payload: Any) -> None:
+            answer.settle(None if error is None else remote(error, target), payload)
+
+        def late() -> None:
+            if self._core is core:
+                answer.settle(RequestTimeoutError(f"{target} did not answer in time; it may have acted", address), None)
+
         with contextlib.suppress(ClosedError):
-            self._parts().runtime.ask(parse(address), payload, timeout, (), answer.settle)
+            self._parts().runtime.ask(target, payload, timeout, (), settle)
+            world: Hosts = cast(Any, self).world
+            world.after(timeout, late)
         return answer

@@ -10,10 +10,10 @@ from glue.contract import Delivery, Event, Publication
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import CURRENT, Request
-from glue.endpoint.request_methods import RequestMethods
+from glue.endpoint.request_methods import RequestMethods, is_address
 from glue.endpoint.requests import TIMEOUT, Requests
 from glue.endpoint.responder import BaseResponder, RequestHandler
-from glue.errors import ClosedError
+from glue.errors import ClosedError, GlueError
 from glue.model import StackRequest
 from glue.requests import Call, Reply
 from glue.requests.wire import encode_reply, reply_topic
@@ -41,7 +41,10 @@ class SimulatedCall:
         """For the endpoint: one of its calls has ended."""
         self._left -= 1
         self.is_over = not self._left
-        reply = cast(Reply, call.replies[0])
+        self.add(cast(Reply, call.replies[0]))
+
+    def add(self, reply: Reply) -> None:
+        """For the endpoint: a reply has come."""
         self.replies.append(reply)
         if self._then is not None:
             self._then(reply)
@@ -142,11 +145,28 @@ class SimulatedRequests(RequestMethods):
         retry: bool = False,
         then: Callable[[Reply], object] | None = None,
     ) -> SimulatedCall:
-        """Ask at this instant, as `glue.Endpoint.request` does; `then` is called with the reply."""
+        """Ask a topic or a receiver at this instant, as `glue.Endpoint.request` does.
+
+        `then` is called with the reply.
+        """
+        if is_address(topic):
+            return self._request_receiver(topic, payload, timeout, then)
         core, found = self._running(), SimulatedCall(then)
         tails = self._tails(topic, (payload,), timeout)
         call, publication = self._receive_replies().call(topic, tails, timeout, retry, found)
         self._start(core, found, [call], [publication])
+        return found
+
+    def _request_receiver(
+        self, address: str, payload: Any, timeout: float, then: Callable[[Reply], object] | None
+    ) -> SimulatedCall:
+        found, endpoint = SimulatedCall(then), cast(Any, self)
+
+        def take(error: BaseException | None, answer: Any) -> None:
+            found.is_over = True
+            found.add(Reply(answer, address, "", None if error is None else cast(GlueError, error)))
+
+        endpoint.ask(address, payload, timeout, take)
         return found
 
     def request_all(

@@ -8,12 +8,17 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+from glue.endpoint.receiver_methods import BaseReceivers
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.model import SimulatedModel
 
-SECOND = 1.0
+OUTCOME_KNOWN = 1.5
+"""Seconds until an outcome of the model counts as unknown: few, so that it happens often."""
+AFTERWARDS = 3.0
+"""Seconds from the last repair to the look at what is left: those who were away have come back, and tried to write."""
 IDS = [f"r{number}" for number in range(5)]
 PARTITIONS = 4
 
@@ -47,13 +52,17 @@ class Swarm:
         self.numbers = 0
         self.down: SimulatedEndpoint | None = None
         self.models: dict[str, SimulatedModel] = {}
+        self.repaired_at = 0.0  # when the last pause, split or crash of so far ends
+        self.kinds: dict[str, BaseReceivers] = {}
         for host in self.hosts:
             self.serve(host)
 
     def serve(self, host: SimulatedEndpoint) -> None:
         """Host the kind in a new life."""
         self.models[host.name] = model = host.model("plant", voters=3)
-        host.receivers("tokens", self.factory, model, partitions=PARTITIONS, store=self.store)
+        host.model_timeout = OUTCOME_KNOWN
+        receivers = host.receivers("tokens", self.factory, model, partitions=PARTITIONS, store=self.store)
+        self.kinds[host.name] = receivers
 
     def add(self) -> None:
         """Send a token to a receiver."""
@@ -84,17 +93,22 @@ class Swarm:
             everyone = [*self.hosts, *self.callers]
             side = [one.host for one in everyone if chance.random() < 0.5]
             world.network.partition(side, [one.host for one in everyone if one.host not in side])
-            world.after(chance.uniform(0.5, 6.0), world.network.heal)
+            self.later(chance.uniform(0.5, 6.0), world.network.heal)
         elif what < 0.8:
             host = chance.choice(self.hosts)
             if host.is_running:
                 host.pause()
                 core = host._core
-                world.after(chance.uniform(0.2, 5.0), lambda: host.resume() if host._core is core else None)
+                self.later(chance.uniform(0.2, 5.0), lambda: host.resume() if host._core is core else None)
         elif self.down is None and all(model.group.is_voter for model in self.models.values()):
             self.down = host = chance.choice(self.hosts)
             host.crash()
-            world.after(chance.uniform(0.5, 4.0), lambda: self.revive(host))
+            self.later(chance.uniform(0.5, 4.0), lambda: self.revive(host))
+
+    def later(self, seconds: float, repair: Callable[[], object]) -> None:
+        """Repair something after a while."""
+        self.repaired_at = max(self.repaired_at, self.world.time + seconds)
+        self.world.after(seconds, repair)
 
     def revive(self, host: SimulatedEndpoint) -> None:
         """Start a crashed host again; another one may crash once this one is a voter again, as it lost what it had."""
@@ -105,7 +119,7 @@ class Swarm:
     def run(self) -> None:
         """Disturb and add for a while, then heal, and compare. Raises AssertionError."""
         world = self.world
-        world.run(3.0)
+        assert world.run_until(lambda: sum(kind.owned for kind in self.kinds.values()) == PARTITIONS, 10.0)
         for _ in range(40):
             world.run(self.chance.uniform(0, 0.4))
             if self.chance.random() < 0.25:
@@ -114,10 +128,10 @@ class Swarm:
                 self.add()
         world.network.set_conditions(Conditions())
         world.network.heal()
-        world.run(8 * SECOND)
+        world.run(max(0.0, self.repaired_at - world.time))
         for host in self.hosts:
             host.resume()
-        world.run(10 * SECOND)
+        world.run(AFTERWARDS)
         found = self.read()
         for id in IDS:
             tokens = found[id]

@@ -144,6 +144,23 @@ def test_a_refused_batch_goes_to_the_owner_with_the_same_numbers() -> None:
     assert (to, bodies) == (other, [b"1"])
 
 
+def test_hosts_that_name_each_other_are_asked_again_only_after_a_pause() -> None:
+    box = Box()
+    box.hosts(A, B)
+    box.put(b"1")
+    asked = []
+    for _ in range(3):
+        ((host, number, _),) = box.flush(0.0)
+        asked.append(host)
+        box.report(0.0, host, moved=[(number, B if host == A else A)])
+    assert asked in ([A, B, A], [B, A, B])
+    assert box.flush(0.0) == []
+    ((host, number, _),) = box.flush(PAUSE)
+    box.report(PAUSE, host, taken=[number])
+    box.put(b"2")
+    assert len(box.flush(PAUSE)) == 1
+
+
 def test_what_is_handed_back_is_sent_again_in_order_before_anything_newer() -> None:
     box = Box()
     box.hosts(A)

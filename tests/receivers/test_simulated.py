@@ -1,0 +1,120 @@
+"""Receivers in virtual time: requests to them, and where a host reads their state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import glue
+from glue.endpoint.receiver_copy import Copy
+from glue.endpoint.receiver_methods import BaseReceivers
+from glue.model.questions import Read, Write
+from glue.simulation import SimulatedEndpoint, World
+
+
+class Sum(glue.Receiver):
+    """Adds numbers."""
+
+    idle = 0.0
+
+    def receive(self, context: glue.Context, message: Any) -> Any:
+        if message == "fail":
+            raise ValueError("as asked")
+        if message:
+            context.state["sum"] = context.state.get("sum", 0) + message
+        return context.state.get("sum", 0)
+
+
+def served(world: World, name: str, subnet: str = "") -> tuple[SimulatedEndpoint, BaseReceivers]:
+    """A host of "sum" that serves."""
+    host = world.endpoint(name)
+    kind = host.receivers("sum", Sum, host.model("plant", voters=1), partitions=4, subnet=subnet)
+    assert world.run_until(lambda: kind.owned == 4, 10.0)
+    return host, kind
+
+
+def test_request_takes_the_address_of_a_receiver() -> None:
+    world = World(1)
+    served(world, "host", "cellar")
+    caller = world.endpoint("caller")
+    calls = [caller.request("cellar:sum/x", message, 5.0) for message in (3, 4, "fail")]
+    assert world.run_until(lambda: all(call.is_over for call in calls), 10.0)
+    assert [call.replies[0].payload for call in calls[:2]] == [3, 7]
+    with pytest.raises(glue.RemoteError, match="cellar:sum/x: ValueError: as asked"):
+        print(calls[2].replies[0].payload)
+    late = caller.request(":nobody/x", 1, 0.5)
+    world.run(1.0)
+    assert isinstance(late.replies[0].error, glue.RequestTimeoutError)
+    with pytest.raises(glue.ConfigurationError, match="address"):
+        caller.request("a:b", 1)
+
+
+def asked(world: World, host: SimulatedEndpoint, message: Any) -> Any:
+    """The answer of receiver "x"."""
+    call = host.request(":sum/x", message, 5.0)
+    assert world.run_until(lambda: call.is_over, 10.0)
+    return call.replies[0].payload
+
+
+def questions_of(monkeypatch: pytest.MonkeyPatch, host: SimulatedEndpoint) -> list[Any]:
+    """What the host asks the model from now on."""
+    asked: list[Any] = []
+    group = host._core.stack.layers["model"].groups["plant"]  # type: ignore[attr-defined]
+    original = group.ask
+
+    def ask(now: float, item: Any) -> Any:
+        asked.append(item.question)
+        return original(now, item)
+
+    monkeypatch.setattr(group, "ask", ask)
+    return asked
+
+
+def test_a_receiver_comes_into_memory_without_a_question_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(2)
+    host, kind = served(world, "host")
+    assert asked(world, host, 5) == 5
+    assert world.run_until(lambda: kind.active == 0, 10.0)
+    questions = questions_of(monkeypatch, host)
+    assert asked(world, host, 0) == 5
+    assert asked(world, host, 1) == 6
+    assert [type(question) for question in questions] == [Write]
+
+
+def test_after_an_unknown_outcome_the_model_is_asked_until_it_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(3)
+    host, kind = served(world, "host")
+    assert asked(world, host, 5) == 5
+    copy: Copy = kind._kind._copy
+    for partition in range(4):
+        copy.doubt(partition)
+    assert world.run_until(lambda: kind.active == 0, 10.0)
+    questions = questions_of(monkeypatch, host)
+    assert asked(world, host, 0) == 5
+    assert world.run_until(lambda: kind.active == 0, 10.0)
+    assert asked(world, host, 0) == 5
+    assert [type(question) for question in questions] == [Read]
+
+
+def test_a_later_doubt_outlives_the_answer_to_an_earlier_question() -> None:
+    world = World(4)
+    _, kind = served(world, "host")
+    copy: Copy = kind._kind._copy
+    copy.doubt(1)
+    earlier = copy.question(1)
+    copy.doubt(1)
+    copy.answered(1, earlier)
+    assert copy.document(1, "key") == (False, None)
+    copy.answered(1, copy.question(1))
+    assert copy.document(1, "key") == (True, None)
+
+
+def test_the_copy_of_a_model_that_was_opened_again_is_not_read() -> None:
+    world = World(5)
+    host, kind = served(world, "host")
+    copy: Copy = kind._kind._copy
+    assert copy.document(1, "key") == (True, None)
+    host._core.stack.layers["model"].groups.pop("plant")  # type: ignore[attr-defined]
+    assert copy.document(1, "key") == (False, None)
+    assert copy.revision("key") is None
