@@ -56,6 +56,7 @@ local ENTRIES = {
         ["want"] = { "token", "echo", "epoch", "version", "kind" },
         ["operations"] = { "token", "echo", "epoch", "version", "kind" },
         ["introduce"] = { "token", "echo", "epoch", "version", "kind" },
+        ["examine"] = { "token", "echo", "epoch", "version", "kind" },
         ["goodbye"] = { "token", "echo", "epoch", "version", "kind" },
     },
     transport = {

@@ -146,6 +146,7 @@ class Settings:
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )
+    doctor: bool = setting(True, TRUTH, "answer the questions of `glue doctor` and like tools, from peers only")
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -230,6 +231,7 @@ class Keywords(TypedDict, total=False):
     policy: Any
     storage_key: Any
     peers: str | Sequence[str] | None
+    doctor: bool | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]
     transport: Callable[..., Any]

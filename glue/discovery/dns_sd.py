@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from random import Random
 
 from glue.contract import Address, Downward, Inbound, Leave, Outbound, Upward
+from glue.discovery.exam import Exam
 from glue.discovery.layer import Discovery
 from glue.discovery.peers import PeerInfo
 from glue.discovery.registry import Registry
@@ -72,6 +73,11 @@ class ServiceDiscovery:
     def is_first_round_over(self) -> bool:
         """As for `Discovery`."""
         return self.discovery.is_first_round_over
+
+    @property
+    def exam(self) -> Exam:
+        """As for `Discovery`."""
+        return self.discovery.exam
 
     @property
     def peers(self) -> Mapping[str, PeerInfo]:

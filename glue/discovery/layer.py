@@ -22,6 +22,7 @@ from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave,
 from glue.contract.counters import Counters
 from glue.discovery.announcer import IN_STEP, Announcer
 from glue.discovery.control import ControlSender
+from glue.discovery.exam import Exam
 from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
 from glue.discovery.membership import Membership
@@ -31,6 +32,7 @@ from glue.discovery.wire import (
     ANNOUNCE,
     ANSWER,
     CALL,
+    EXAMINE,
     GOODBYE,
     INTRODUCE,
     KEY,
@@ -84,6 +86,8 @@ class Discovery:
         self._first_round = FirstRound(self._members)
         self._sender = ControlSender(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
         self._learning = Learning(self._members, self._sender, self.statistics, announce_interval, lease_intervals)
+        self.exam = Exam(self._members, self._sender, self.statistics, random)
+        self.exam.is_multicast = multicast
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
         self.paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
@@ -94,6 +98,7 @@ class Discovery:
             WANT: self._on_want,
             OPERATIONS: self._on_operations,
             INTRODUCE: self._on_introductions,
+            EXAMINE: self.exam.receive,
             GOODBYE: self._on_goodbye,
         }
 
@@ -102,12 +107,12 @@ class Discovery:
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        return self._due + self.paused
+        return -math.inf if self.exam.orders else self._due + self.paused
 
     @property
     def _due(self) -> float:
         """When the first timer is due, on the layer's clock."""
-        return min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
+        return min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due, self.exam.due)
 
     @property
     def reaches_all(self) -> bool:
@@ -131,6 +136,7 @@ class Discovery:
     def fit(self, size: int) -> int:
         """Return the largest body above for the largest frame below (bytes): the same, as data gets no header here."""
         self._announcer.fit(size)
+        self.exam.size = size
         return size
 
     def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
@@ -157,6 +163,8 @@ class Discovery:
             self._attend(now)
         if not self._first_round.is_over:
             self._go_round(now)
+        if self.exam.is_due(now):
+            self.exam.advance(now)
         return up, self._sender.take() if self._sender.outbox else []
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
@@ -232,6 +240,7 @@ class Discovery:
         self._state = LEFT
         self._announcer.stop()
         self._first_round.end()
+        self.exam.stop()
         self._check_at = self._rendezvous.call_at = math.inf
         self._sender.leave(self._multicast)
 

@@ -12,6 +12,7 @@ identity and interests: a JSON object for all receivers, and therefore encoded o
     want         (empty)            asks for interest operations from `version` of `epoch` on
     operations   interest log       a part of the operations
     introduce    addresses          the addresses of other endpoints
+    examine      see `exam_wire`    a question of an operator's tool, an answer to it, or a ping
     goodbye      (empty)            the sender leaves
 
 A probe has a further field before the kind: the id of the endpoint that must answer. In the same place,
@@ -43,6 +44,7 @@ PROBE = "probe"
 WANT = "want"
 OPERATIONS = "operations"
 INTRODUCE = "introduce"
+EXAMINE = "examine"
 GOODBYE = "goodbye"
 KNOWING = ANNOUNCE, CALL, ANSWER  # what may have a digest
 
@@ -60,7 +62,7 @@ _MORE: dict[str, list[Field]] = {
     PROBE: [Text("called", MAX_ID, None, optional=True)],
     **{kind: [Field("known", default=None, optional=True)] for kind in KNOWING},
 }
-KINDS = ANNOUNCE, CALL, ANSWER, PROBE, WANT, OPERATIONS, INTRODUCE, GOODBYE
+KINDS = ANNOUNCE, CALL, ANSWER, PROBE, WANT, OPERATIONS, INTRODUCE, EXAMINE, GOODBYE
 ENTRIES = {kind: HeaderEntry(KEY, kind, *_COMMON, *_MORE.get(kind, []), kind_last=True, lone=True) for kind in KINDS}
 
 _LEAST = len(_COMMON) + 1  # fields of any entry

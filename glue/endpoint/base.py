@@ -18,6 +18,7 @@ from glue.endpoint.core import EndpointCore
 from glue.endpoint.deadlines import Silence
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
+from glue.endpoint.sections import open_exam
 from glue.endpoint.type_news import Mismatch
 from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
@@ -92,6 +93,8 @@ class BaseEndpoint:
     _AWAITS_CALLBACKS = False
     """Whether callbacks may be coroutine functions."""
 
+    _clock_origin: float | None = None  # the wall clock at the start, less the monotonic clock
+
     _environment: Mapping[str, str] | None = None  # where settings are looked up; None: that of the process
 
     def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
@@ -102,6 +105,7 @@ class BaseEndpoint:
         self.settings = effective({"name": name, **keywords}, self._environment)
         self._core = self._new_core()
         self._network: Network | None = None
+        open_exam(self, self._core)
         self._failures = Failures("a callback")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -116,6 +120,7 @@ class BaseEndpoint:
     def _open_network(self) -> Network:
         """Open the network and, with DNS-SD, register its address."""
         network = self._network = self._network_factory(self.settings)
+        self._clock_origin = time.time() - time.monotonic()
         discovery = self._core.stack.layers["discovery"]
         if isinstance(discovery, ServiceDiscovery):
             network.maintain(time.monotonic())

@@ -38,6 +38,7 @@ from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
 from glue.endpoint.qos_methods import QoSMethods
 from glue.endpoint.queues import Kept
+from glue.endpoint.sections import open_exam
 from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError, ConfigurationError
@@ -172,6 +173,7 @@ class SimulatedEndpoint(
         """
         self.crash()
         self._core = self._new_core()
+        open_exam(self, self._core)
         self._state = RUNNING
         self.host.restart(self)
 

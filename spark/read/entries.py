@@ -74,6 +74,13 @@ ENTRIES: dict[str, dict[str, tuple[str, ...]]] = {
             "version",
             "kind",
         ),
+        "examine": (
+            "token",
+            "echo",
+            "epoch",
+            "version",
+            "kind",
+        ),
         "goodbye": (
             "token",
             "echo",

@@ -72,12 +72,13 @@ def main(folder: Path) -> int:
     """Write all of that to the folder."""
     add_one_more_field()
     from glue.capture.entries import tables
+    from tests.golden.exam import exam_datagrams
     from tests.golden.meaning import meaning
     from tests.golden.scenario import golden_datagrams
 
     for path, text in tables(folder).items():
         path.write_text(text)
-    datagrams = golden_datagrams()
+    datagrams = golden_datagrams() | exam_datagrams()
     for name, data in datagrams.items():
         (folder / f"{name}.datagram").write_bytes(data)
     told = {

@@ -57,13 +57,14 @@ def test_every_setting_can_be_given_as_a_variable(name: str) -> None:
         "interface": "lo", "multicast_address": "239.1.2.3:4", "name": "n", "announce_interval": "2.5",
         "lease_intervals": "7.5", "offload": "no", "sched_batch": "0", "discovery": "dns-sd", "spin": "0.01",
         "parity": "0.25", "peers": "10.0.0.5, 10.0.0.6:7000", "key": "plant.key", "identity": "a.identity",
-        "policy": "plant.rules", "storage_key": "store.key",
+        "policy": "plant.rules", "storage_key": "store.key", "doctor": "no",
     }  # fmt: skip
     values: dict[str, Any] = {
         "announce_interval": 2.5,
         "lease_intervals": 7.5,
         "offload": False,
         "sched_batch": False,
+        "doctor": False,
         "spin": 0.01,
         "parity": 0.25,
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 
+from tests.golden.exam import exam_datagrams
 from tests.golden.meaning import meaning
 from tests.golden.scenario import golden_datagrams
 
@@ -47,7 +48,7 @@ def with_examples(text: str, datagrams: dict[str, bytes]) -> str:
 
 
 def main() -> None:
-    datagrams = golden_datagrams()
+    datagrams = golden_datagrams() | exam_datagrams()
     for path in FOLDER.glob("*.datagram"):
         path.unlink()
     for name, data in datagrams.items():

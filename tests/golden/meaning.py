@@ -39,7 +39,10 @@ def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
     """What the body holds."""
     (body,) = frame.bodies
     if "discovery" in frame.header:
-        return {} if frame.header["discovery"][-1] in BODILESS else {"document": orjson.loads(body)}
+        if frame.header["discovery"][-1] in BODILESS:
+            return {}
+        head, has_part, part = body.partition(b"\n")  # only an answer to a question has one
+        return {"document": orjson.loads(head)} | ({"part": part.decode()} if has_part else {})
     told = named(frame.header)["transport"]
     kind = told["kind"]
     if kind == "skip":

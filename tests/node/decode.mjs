@@ -238,7 +238,11 @@ function copied(block) {
 /** What the body of a datagram with this header holds. */
 function content(layers, body) {
   if (layers.transport?.kind === "skip") return {};
-  if (layers.discovery) return body.length ? { document: JSON.parse(body.toString("utf8")) } : {};
+  if (layers.discovery) {
+    if (!body.length) return {};
+    const [head, ...part] = body.toString("utf8").split("\n");
+    return { document: JSON.parse(head), ...(part.length ? { part: part.join("\n") } : {}) };
+  }
   if (layers.transport.kind === "open") return { members: JSON.parse(body.toString("utf8")) };
   if (layers.transport.kind === "parity") return { copies: layers.transport.count === 1 ? [copied(body)] : [] };
   if (layers.transport.kind === "ack" || layers.transport.kind === "mended") {

@@ -1,0 +1,121 @@
+"""The sections of facts that an endpoint tells a peer that asks: `glue doctor` and other tools of operators.
+
+A section is a function of the endpoint that returns what JSON can hold, 20 kB at most. It is called in a turn, so it
+must not wait, and not take longer than a millisecond. `SECTIONS` is the one place where sections are registered.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Protocol
+
+from glue.endpoint.core import EndpointCore
+from glue.settings import Settings
+
+COUNTERS = "network", "serialization", "security", "discovery", "endpoint"
+"""Layers whose counters are in the report; those of the others tell about messages."""
+MOST_COUNTERS = 48  # of a layer: causes are known words, of which no layer has more
+
+
+class Subject(Protocol):
+    """What a section may read: an endpoint of any kind (`glue.endpoint.base.BaseEndpoint`)."""
+
+    settings: Settings
+    _core: EndpointCore
+    _network: Any
+    _clock_origin: float | None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def incarnation(self) -> int:
+        """The number of its life."""
+
+    @property
+    def statistics(self) -> Mapping[str, Mapping[str, int]]:
+        """All counters by layer."""
+
+
+def _report(endpoint: Subject) -> dict[str, Any]:
+    """Who this is, and how it takes part in the network."""
+    core, settings = endpoint._core, endpoint.settings
+    security, network = core.security, endpoint._network
+    counters = {}
+    for layer, counted in endpoint.statistics.items():
+        if layer in COUNTERS:
+            counters[layer] = {cause: count for cause, count in sorted(counted.items())[:MOST_COUNTERS] if count}
+    return {
+        **_place(),
+        "name": endpoint.name,
+        "id": endpoint.id,
+        "incarnation": endpoint.incarnation,
+        "unix_time": core.requests.unix_time(),
+        "clock_moved": _clock_moved(endpoint),
+        "network_id": settings.network_id,
+        "multicast_address": settings.multicast_address,
+        "announce_interval": settings.announce_interval,
+        "sealed": security is not None,
+        "epoch": None if security is None else security.key.newest.number,
+        "peers": len(core.peers),
+        "waiting": core.waiting,
+        "network": None if network is None else network.describe(),
+        "counters": counters,
+    }
+
+
+def _clock_moved(endpoint: Subject) -> float:
+    """By how much the wall clock was set (seconds) since the start; negative: back."""
+    origin, requests = endpoint._clock_origin, endpoint._core.requests
+    return 0.0 if origin is None else round(requests.unix_time() - requests.clock() - origin, 3)
+
+
+@cache
+def _place() -> dict[str, Any]:
+    """The program and its machine, which stay the same."""
+    return {
+        "version": sys.modules["glue"].__version__,  # it is above this room, and has been imported
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}"[:64],
+        "host": socket.gethostname()[:64],
+        "pid": os.getpid(),
+    }
+
+
+def _links(endpoint: Subject) -> dict[str, Any]:
+    """The ways from and to its peers: see `glue.discovery.exam.Exam.describe_links`."""
+    exam = exam_of(endpoint._core)
+    return {} if exam is None else exam.describe_links()
+
+
+SECTIONS: dict[str, Callable[[Subject], Any]] = {"report": _report, "links": _links}
+"""Each section by its name, of at most 32 characters."""
+
+
+def exam_of(core: EndpointCore) -> Any:
+    """The exam of an endpoint; None with a discovery layer in place of ours."""
+    return getattr(core.stack.layers["discovery"], "exam", None)
+
+
+def open_exam(endpoint: Subject, core: EndpointCore) -> None:
+    """Let an endpoint's discovery answer the questions of peers, unless the setting `doctor` forbids it."""
+    exam = exam_of(core)
+    if exam is None:
+        return
+    exam.is_open = endpoint.settings.doctor
+
+    def told(section: str) -> Any:
+        function = SECTIONS.get(section)
+        return None if function is None else function(endpoint)
+
+    exam.sections = told
