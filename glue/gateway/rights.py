@@ -28,7 +28,7 @@ class Rights:
         """`door` is the kind of the door, `guard` that of its endpoint; None, without identities, allows everything."""
         self._door = door
         self._guard = guard
-        self._changes = 0 if guard is None else guard.changes
+        self._changes = self.revision
 
     def visitor(self, user: str, rules: Sequence[Rule] = ()) -> Visitor:
         """Return a client by its name at this door."""
@@ -46,7 +46,12 @@ class Rights:
         decision: Decision = self._guard.decide(visitor, action, topic)
         return decision
 
+    @property
+    def revision(self) -> int:
+        """Counts the changes of the rules."""
+        return 0 if self._guard is None else self._guard.changes
+
     def changed(self) -> bool:
         """Whether the rules are others than at the last call."""
-        before, self._changes = self._changes, 0 if self._guard is None else self._guard.changes
+        before, self._changes = self._changes, self.revision
         return before != self._changes

@@ -43,6 +43,11 @@ class Door:
         self.streams = 0
         """Streams of clients that are open now."""
 
+    @property
+    def rights_revision(self) -> tuple[int, int]:
+        """Another value after each change of tokens or rules."""
+        return self.access.revision, 0 if self.rules is None else self.rules.revision
+
     async def publish(self, topic: str, payload: Any, acks: Acks | str | None, options: Mapping[str, Any]) -> Answer:
         """Publish a message; returns once it is as durable as asked.
 

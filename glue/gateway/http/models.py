@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from glue.gateway.http.clients import Permit
 from glue.gateway.http.door import Door
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.routes import Route, answer, body_of, check_publish, check_subscribe, document_of, flag
@@ -53,7 +54,7 @@ async def items(door: Door, rights: Rights, request: web.Request) -> web.StreamR
     pattern = request.query.get("pattern", "#")
     check_subscribe(rights, f"{MODEL}{name}/{pattern}")
     if kind_of(request) in (SSE, NDJSON):
-        return await watch(door, request, model, pattern)
+        return await watch(door, Permit(door, rights, request, [f"{MODEL}{name}/{pattern}"]), request, model, pattern)
     return answer({"items": await model.items(pattern, stale=flag(request, "stale"))})
 
 
@@ -127,7 +128,7 @@ async def delete(door: Door, rights: Rights, request: web.Request) -> web.Respon
     return web.Response(status=204)
 
 
-async def watch(door: Door, request: web.Request, model: Any, pattern: str) -> web.StreamResponse:
+async def watch(door: Door, permit: Permit, request: web.Request, model: Any, pattern: str) -> web.StreamResponse:
     """Stream the changes of keys, beginning with what is there."""
     is_sse = kind_of(request) == SSE
     response = web.StreamResponse(headers={"cache-control": "no-store"})
@@ -143,6 +144,11 @@ async def watch(door: Door, request: web.Request, model: Any, pattern: str) -> w
                 data = b"data: %b\n\n" % text if is_sse else text + b"\n"
             except TimeoutError:
                 data = b": ping\n\n" if is_sse else b"\n"
+            if refusal := permit.refusal():
+                told = orjson.dumps({"event": "refused", "reason": refusal})
+                data = b"event: refused\ndata: %b\n\n" % told if is_sse else told + b"\n"
+                await response.write(data)
+                return response
             async with asyncio.timeout(door.limits.send_time):
                 await response.write(data)
     except (TimeoutError, ConnectionError, RuntimeError):

@@ -7,8 +7,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
-from ipaddress import ip_address
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -19,10 +18,9 @@ from aiohttp.web_protocol import RequestHandler
 import glue
 from glue.errors import GlueError
 from glue.gateway.http import carrier, models, overview, resources, topics
+from glue.gateway.http.clients import rights_of
 from glue.gateway.http.descriptions import openapi_document
 from glue.gateway.http.door import Door
-from glue.gateway.http.group_rules import within_group
-from glue.gateway.http.limits import MOUNTED
 from glue.gateway.http.problems import CONTENT_TYPE, ProblemError, problem_of
 from glue.gateway.http.routes import Route
 from glue.gateway.http.tokens import EVERYTHING, Rights
@@ -167,27 +165,6 @@ def _handler(
     return handle
 
 
-def rights_of(door: Door, request: web.Request) -> Rights:
-    """Return the rights of a client. Raises ProblemError for a missing or wrong token."""
-    token = None
-    authorization = request.headers.get("authorization")
-    if authorization is not None:
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise _unauthorized("Authorization: expected Bearer and a token")
-        token = token.strip()
-    certificate = ""
-    transport = request.transport
-    if transport is not None and (found := transport.get_extra_info("peercert")):
-        certificate = next((v for part in found.get("subject", ()) for k, v in part if k == "commonName"), "")
-    is_local = _is_loopback(request.remote) and _is_own_name(request.host) and MOUNTED not in request.headers
-    rights = door.access.rights(token, certificate, is_local)
-    if rights is None:
-        door.statistics["requests refused: no token, or a wrong one"] += 1
-        raise _unauthorized("this token is not known" if token else "a token is needed: Authorization: Bearer …")
-    return within_group(rights, door.rules)
-
-
 def check_origin(request: web.Request, cors: frozenset[str]) -> None:
     """Raise ProblemError for a request from a page of another origin, unless `cors` names it."""
     origin = request.headers.get("origin")
@@ -218,33 +195,8 @@ def _signature(cors: frozenset[str]) -> Callable[[web.Request, web.StreamRespons
     return sign
 
 
-@lru_cache(1024)
-def _is_loopback(address: str | None) -> bool:
-    try:
-        return ip_address(address or "").is_loopback
-    except ValueError:
-        return False
-
-
-@lru_cache(1024)
-def _is_own_name(host: str) -> bool:
-    """Whether a Host header is not that of a page that was pointed here (DNS rebinding): an address, or localhost."""
-    name = urlsplit(f"//{host}").hostname or ""
-    if name == "localhost":
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
 def _allowed(error: web.HTTPException) -> dict[str, str]:
     return {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-
-
-def _unauthorized(detail: str) -> ProblemError:
-    return ProblemError(401, detail, {"www-authenticate": 'Bearer realm="glue"'})
 
 
 def _problem(error: ProblemError) -> web.Response:

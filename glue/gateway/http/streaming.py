@@ -2,7 +2,8 @@
 
 Each event has an id, with which a client that was cut off goes on and misses nothing, as long as the door's ring of
 recent messages reaches back. If it does not, the client is told how many messages it missed. A client that reads
-nothing for `send_time` is cut; it can go on later in the same way.
+nothing for `send_time` is cut; it can go on later in the same way. A stream ends when its client loses the right to
+read what it covers, before the next message is written.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from glue.errors import ClosedError, GlueError
+from glue.gateway.http.clients import Permit
 from glue.gateway.http.door import Door
 from glue.gateway.http.feed import described
 from glue.gateway.http.problems import ProblemError, problem_of
@@ -135,18 +137,21 @@ async def stream(door: Door, rights: Rights, request: web.Request, patterns: lis
     if door.streams >= door.limits.streams:
         raise ProblemError(503, f"there are {door.limits.streams} streams already", {"retry-after": "5"})
     kind = kind_of(request)
+    permit = Permit(door, rights, request, patterns)
     source = source_of(door, request, patterns)
     door.streams += 1
     try:
         if kind == WEBSOCKET:
-            return await _websocket(door, rights, request, source)
-        return await _lines(door, request, source, kind)
+            return await _websocket(door, permit, request, source)
+        return await _lines(door, permit, request, source, kind)
     finally:
         door.streams -= 1
         source.close()
 
 
-async def _lines(door: Door, request: web.Request, source: TailSource | HistorySource, kind: str) -> web.StreamResponse:
+async def _lines(
+    door: Door, permit: Permit, request: web.Request, source: TailSource | HistorySource, kind: str
+) -> web.StreamResponse:
     """Write server-sent events or NDJSON."""
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     response = web.StreamResponse(headers=headers)
@@ -160,6 +165,9 @@ async def _lines(door: Door, request: web.Request, source: TailSource | HistoryS
         return response
     while True:
         events = await source.get(door.limits.ping)
+        if refusal := permit.refusal():
+            await _write(door, request, response, _told(is_sse, "refused", {"reason": refusal}))
+            return response
         if missed := source.take_missed():
             told = _told(is_sse, "missed", {"messages": missed, "reason": "read too slowly"})
             if not await _write(door, request, response, told):
@@ -200,19 +208,19 @@ async def _write(door: Door, request: web.Request, response: web.StreamResponse,
 
 
 async def _websocket(
-    door: Door, rights: Rights, request: web.Request, source: TailSource | HistorySource
+    door: Door, permit: Permit, request: web.Request, source: TailSource | HistorySource
 ) -> web.StreamResponse:
     """Send messages to a websocket, and take what it publishes and subscribes to."""
     socket = web.WebSocketResponse(heartbeat=door.limits.ping, max_msg_size=door.limits.body)
     await socket.prepare(request)
     more: list[TailSource] = []
-    writers = [asyncio.create_task(_to_socket(door, request, socket, source))]
+    writers = [asyncio.create_task(_to_socket(door, permit, request, socket, source))]
     try:
         async for message in socket:
             if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
                 break
             try:
-                await _take(door, rights, request, socket, message.data, more, writers)
+                await _take(door, permit, request, socket, message.data, more, writers)
             except ProblemError as error:
                 await socket.send_json({"error": error.detail, "status": error.status})
             except (GlueError, ValueError, TypeError) as error:
@@ -230,16 +238,19 @@ async def _websocket(
 
 
 async def _take(
-    door: Door, rights: Rights, request: web.Request, socket: web.WebSocketResponse, data: Any,
+    door: Door, permit: Permit, request: web.Request, socket: web.WebSocketResponse, data: Any,
     more: list[TailSource], writers: list[asyncio.Task[None]],
 ) -> None:  # fmt: skip
     """Take one message of a websocket: `{"publish": TOPIC, "payload"}` or `{"subscribe": PATTERN}`."""
     document = orjson.loads(data)
+    if refusal := permit.refusal():
+        await _refused(socket, refusal)
+        return
     if not isinstance(document, dict):
         raise ProblemError(400, "expected a JSON object")
     if "publish" in document:
         topic = str(document["publish"])
-        check_publish(rights, topic)
+        check_publish(permit.rights, topic)
         _, done = await door.publish(
             topic, document.get("payload"), document.get("acks"), {"retain": bool(document.get("retain", False))}
         )
@@ -248,21 +259,32 @@ async def _take(
     elif "subscribe" in document:
         pattern = document["subscribe"]
         check_pattern(pattern)
-        check_subscribe(rights, pattern)
+        check_subscribe(permit.rights, pattern)
         if len(more) >= PATTERNS:
             raise ProblemError(409, f"a websocket has at most {PATTERNS} further patterns")
+        permit.add(pattern)
         more.append(TailSource(door, [pattern], None, bool(document.get("retained", False))))
-        writers.append(asyncio.create_task(_to_socket(door, request, socket, more[-1])))
+        writers.append(asyncio.create_task(_to_socket(door, permit, request, socket, more[-1])))
     else:
         raise ProblemError(400, "expected a member publish or subscribe")
 
 
+async def _refused(socket: web.WebSocketResponse, reason: str) -> None:
+    """Close a websocket whose client may no longer read."""
+    await socket.send_json({"event": "refused", "reason": reason})
+    await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=b"the right to read was taken away")
+
+
 async def _to_socket(
-    door: Door, request: web.Request, socket: web.WebSocketResponse, source: TailSource | HistorySource
-) -> None:
+    door: Door, permit: Permit, request: web.Request, socket: web.WebSocketResponse,
+    source: TailSource | HistorySource,
+) -> None:  # fmt: skip
     try:
         while not socket.closed:
             events = await source.get(door.limits.ping)
+            if refusal := permit.refusal():
+                await _refused(socket, refusal)
+                return
             if missed := source.take_missed():
                 await socket.send_json({"event": "missed", "messages": missed})
             for id, text in events or ():

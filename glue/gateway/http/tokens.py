@@ -148,6 +148,8 @@ class Access:
         self._by_hash: dict[str, Rights] = {}
         self._by_name: dict[str, Rights] = {}
         self._stamp: object = None
+        self.revision = 0
+        """Counts how often the file was read."""
         if path is not None:
             self._read()
 
@@ -173,6 +175,7 @@ class Access:
         entries = read_entries(self._path)
         self._by_hash = {entry["hash"]: rights_of(entry) for entry in entries if entry["hash"]}
         self._by_name = {entry["name"]: rights_of(entry) for entry in entries if not entry["hash"]}
+        self.revision += 1
 
     def rights(self, token: str | None, certificate: str = "", is_local: bool = False) -> Rights | None:
         """Return what a client may do; None if it has to bring a token that is known."""

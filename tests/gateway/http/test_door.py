@@ -10,8 +10,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from glue.gateway.http.tokens import Access, add_token
 from glue.gateway.http.webhook import Webhook, serve
 from tests.gateway.http.doors import Doors
 from tests.gateway.http.hook import Hook
+from tests.gateway.http.streams import opened_stream
 from tests.support.lan import PATIENCE, Lan
 
 
@@ -170,19 +170,6 @@ def test_a_stream_goes_on_where_it_was_cut(door: Doors) -> None:
         thread.start()
         assert next(values)["payload"] == {"x": 1}
         thread.join()
-
-
-@contextmanager
-def opened_stream(gateway: Gateway, path: str, headers: dict[str, str]) -> Iterator[Iterator[bytes]]:
-    """The lines of a stream, without empty ones; returns once the door has answered."""
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
-        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        connection.sendall(f"GET {path} HTTP/1.0\r\nhost: 127.0.0.1\r\n{head}\r\n".encode())
-        with connection.makefile("rb") as file:
-            assert b"200" in file.readline()
-            while file.readline().strip():
-                pass
-            yield (line.strip() for line in file if line.strip())
 
 
 def test_a_websocket_publishes_and_subscribes(door: Doors, lan: Lan) -> None:
