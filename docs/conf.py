@@ -66,16 +66,17 @@ FIELD = re.compile(r"^(?P<names>[a-z_]+(?:, [a-z_]+)*): (?P<text>.*)$")
 LINK = re.compile(r"\[(?P<text>[^]]+)\]\((?P<path>[^):#]+)\)")
 
 
-def as_fields(app: Any, what: str, name: str, object: Any, options: Any, lines: list[str]) -> None:
-    """Write the paragraphs of a docstring that explain parameters, `name: meaning`, as a list of fields."""
+def as_definitions(app: Any, what: str, name: str, object: Any, options: Any, lines: list[str]) -> None:
+    """Write the paragraphs of a docstring that explain parameters, `name: meaning`, as a list of definitions."""
     written: list[str] = []
     is_open = False
     for line in lines:
         found = FIELD.match(line)
         if found and (is_open or not written or not written[-1].strip()):
             is_open = True
-            line = f":{found['names']}: {found['text']}"
-        elif line and not line.startswith(" "):
+            written += [f"`{found['names']}`", f"    {found['text']}"]
+            continue
+        if line and not line.startswith(" "):
             written += [""] if is_open else []
             is_open = False
         written.append(line)
@@ -101,6 +102,6 @@ def with_a_first_page(app: Any, failure: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     """Register what this site does beyond Sphinx."""
-    app.connect("autodoc-process-docstring", as_fields)
+    app.connect("autodoc-process-docstring", as_definitions)
     app.connect("source-read", without_links_to_folders)
     app.connect("build-finished", with_a_first_page)

@@ -143,7 +143,7 @@ def cells_of(node: Node, watch: Watch, now: float) -> list[tuple[str, Style]]:
     name = "  " * node.depth + sign + printable(node.level or "''")
     if topic is None:
         rate = f"{number_text(node.rate)}/s" if node.rate else ""
-        about = f"{node.topics:,} topics, {number_text(node.bytes_rate)} B/s"
+        about = f"{node.topics:,} {'topic' if node.topics == 1 else 'topics'}, {number_text(node.bytes_rate)} B/s"
         return [(name, BOLD), (rate, DIM), ("", DIM), ("", DIM), (about, DIM), ("", DIM), ("", DIM)]
     rate = f"{number_text(topic.rate_at(now))}/s" if topic.is_rate_known else ""
     value = shown_value(topic, 200) + (" (retained)" if topic.retained else "")

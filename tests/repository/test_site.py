@@ -41,6 +41,11 @@ def test_each_name_of_the_asyncio_package_is_in_the_reference() -> None:
     assert sorted(NAME.findall(section)) == sorted(glue.aio.__all__)
 
 
+def test_the_changelog_begins_with_the_version() -> None:
+    versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert versions[0] == glue.__version__
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_is_code_without_stored_output(path: Path) -> None:
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
