@@ -7,15 +7,17 @@ interface, and the memory of the publisher for topics with history.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adapters import Adapter  # type: ignore[import-not-found]
 
 import glue
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 KEY_FILE = "plant.key"
 
@@ -26,7 +28,7 @@ class Glue(Adapter):  # type: ignore[misc]
     """One glue endpoint behind the harness's interface."""
 
     reliable = True
-    _keeper: subprocess.Popen[bytes] | None = None
+    _keeper: Popen[bytes] | None = None
     packages = ("glue-lan",)
     history = frozenset({"last", "history"})
     secure = True
@@ -60,6 +62,9 @@ class Glue(Adapter):  # type: ignore[misc]
 
     def _keep(self) -> None:
         """Keep topics in another process, as a keeper that survives its publishers."""
+        import subprocess  # imported here: no part of what it takes to import glue
+        from pathlib import Path
+
         command = [sys.executable, "-m", "glue.cmd.keep", "d/#", "--data-dir", f"{os.environ['BENCH_DIR']}/log"]
         root = Path(glue.__file__).parents[1]
         self._keeper = subprocess.Popen(

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from ipaddress import ip_address
 from os import PathLike, fspath
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict, get_args
 
 from glue.contract import RENDEZVOUS_PORT, Address
+from glue.contract.frozen import Frozen
 from glue.errors import ConfigurationError
 
 PREFIX = "GLUE_"
@@ -25,7 +25,7 @@ Discovery = Literal["multicast", "dns-sd"]
 """The ways to find peers."""
 
 
-class Converter(NamedTuple):
+class Converter(Frozen):
     """How a setting is read. Both functions raise ValueError for a value that is not `wanted`."""
 
     wanted: str
@@ -84,13 +84,20 @@ FILE = Converter("the path of a file", _key, str)
 TEXTS = Converter("a list of text", _texts, _split)
 
 
+class Setting(Frozen):
+    """The declaration of a setting: its default, how it is read, and what it means."""
+
+    default: Any
+    converter: Converter
+    help: str
+
+
 def setting(default: Any, converter: Converter, help: str) -> Any:
-    """Make a dataclass field that has a converter and a meaning."""
-    return field(default=default, metadata={"converter": converter, "help": help})
+    """Declare a setting, as the default value of a field of `Settings`."""
+    return Setting(default, converter, help)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Frozen):
     """The effective settings of one endpoint; immutable once made.
 
     `sources` tells where each value came from: "keyword", "environment" or "default".
@@ -128,26 +135,20 @@ class Settings:
     parity: float | None = setting(
         None, NUMBER, "parity beside each burst of frames, as a share of it (default: by the loss seen; 0: none)"
     )
-    discovery: Discovery = setting(  # noqa: RUF009  # that makes a field, as for the others
-        "multicast", TEXT, "how peers are found: multicast or dns-sd"
-    )
-    key: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+    discovery: Discovery = setting("multicast", TEXT, "how peers are found: multicast or dns-sd")
+    key: Any = setting(
         None, FILE, "key file of the group: seal all datagrams, and hear only endpoints with the same key"
     )
-    identity: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
-        None, FILE, "identity file of this endpoint, where members of the group have identities"
-    )
-    policy: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
-        None, FILE, "file of the signed rules; newer rules that come from the network are kept there"
-    )
-    storage_key: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+    identity: Any = setting(None, FILE, "identity file of this endpoint, where members of the group have identities")
+    policy: Any = setting(None, FILE, "file of the signed rules; newer rules that come from the network are kept there")
+    storage_key: Any = setting(
         None, FILE, "key file of what this endpoint stores: seal the files of its models and keepers"
     )
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )
     doctor: bool = setting(True, TRUTH, "answer the questions of `glue doctor` and like tools, from peers only")
-    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+    sources: Mapping[str, str] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         self._check(0 <= self.network_id <= 65535, "network_id", "a number from 0 to 65535")
@@ -184,17 +185,25 @@ class Settings:
 
     def describe(self) -> str:
         """Describe all settings, one a line: value and source."""
-        names = [f.name for f in fields(self) if f.name != "sources"]
-        width = max(map(len, names))
-        return "\n".join(f"{name:{width}}  {getattr(self, name)!s:24}  {self._origin(name)}" for name in names)
+        width = max(map(len, SETTINGS))
+        return "\n".join(f"{name:{width}}  {getattr(self, name)!s:24}  {self._origin(name)}" for name in SETTINGS)
 
     def _origin(self, name: str) -> str:
         source = self.source(name)
         return f"{source} {variable(name)}" if source == "environment" else source
 
 
+SETTINGS = {name: declared for name, declared in vars(Settings).items() if isinstance(declared, Setting)}
+"""The declarations by name."""
+
+for _name, _declared in SETTINGS.items():
+    setattr(Settings, _name, _declared.default)
+
+
 def _address(text: str) -> Address | None:
     """Parse a unicast address, with the usual port if it has none; None if it is malformed."""
+    from ipaddress import ip_address  # imported here: most programs name no addresses
+
     written = re.fullmatch(WRITTEN_ADDRESS, text)
     bare = text if written is None else written["bracketed"] or written["plain"]
     port = RENDEZVOUS_PORT if written is None or written["port"] is None else int(written["port"])
@@ -261,12 +270,11 @@ def effective(keywords: Mapping[str, Any], environment: Mapping[str, str] | None
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    known = {f.name: f for f in fields(Settings) if f.name != "sources"}
     for name in keywords:
-        if name not in known:
-            raise ConfigurationError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
-    for name, spec in known.items():
-        converter: Converter = spec.metadata["converter"]
+        if name not in SETTINGS:
+            raise ConfigurationError(f"unknown setting {name!r}; known are {', '.join(sorted(SETTINGS))}")
+    for name, declared in SETTINGS.items():
+        converter = declared.converter
         if keywords.get(name) is not None:
             values[name], sources[name] = _converted(converter, converter.from_keyword, name, keywords[name]), "keyword"
         elif text := environment.get(variable(name)):

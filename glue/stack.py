@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from glue.contract import Event, Layer, Train
+from glue.contract.frozen import Frozen
 from glue.contract.sealed import Tell
 from glue.discovery import Discovery, ServiceDiscovery
 from glue.fragmentation import Fragmentation
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,535 bytes, each as "\\u0001", is 384 KiB
 
 
-class Secrets(NamedTuple):
+class Secrets(Frozen):
     """The key of an endpoint: `entropy` returns that many random bytes, `suite` is the cipher to seal with.
 
     The other fields are arguments of `glue.security.Sealing`.
@@ -48,7 +49,7 @@ class Secrets(NamedTuple):
     unix_time: Callable[[], float] = lambda: 0.0
 
 
-class Identity(NamedTuple):
+class Identity(Frozen):
     """The identity and settings of an endpoint, given to each layer's factory.
 
     * `secrets`: the key; None for an endpoint without security.

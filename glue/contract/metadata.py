@@ -6,9 +6,10 @@ Most messages have neither. Then there is no object, and nothing on the wire.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
+
+from glue.contract.frozen import Frozen
 
 PROPERTIES: Final = 64
 """Properties of a message at most."""
@@ -32,8 +33,7 @@ CodecTag = int | str
 """A codec on the wire: a number for glue's own codecs, a name for those of programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(Frozen):
     """The properties of messages (None: none), and the codec of their payloads (None: bytes or JSON)."""
 
     properties: Mapping[str, str] | None = None

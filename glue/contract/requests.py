@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from glue.contract.frozen import Frozen
 from glue.contract.metadata import Metadata
 
 URGENT, HIGH, NORMAL, LARGE, BULK = range(5)
@@ -15,8 +15,7 @@ Large messages of the class normal go as LARGE, so that small messages on other 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Frozen):
     """Options that most publications do not set.
 
     * `type`: the kind of the payloads.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from typing import NamedTuple
 
 from glue.contract import Address
+from glue.contract.frozen import Frozen
 from glue.discovery.follower import InterestFollower
 
 MIN_INTERVAL = 0.01
@@ -56,7 +56,7 @@ PAST_PEERS = 4096
 """Lives remembered a peer, and peers of whom they are: 8 x 4,096 entries of some 150 bytes are 5 MB."""
 
 
-class PeerInfo(NamedTuple):
+class PeerInfo(Frozen):
     """A snapshot of a known peer.
 
     `last_received` is in monotonic seconds, moved forward by times in which this endpoint could not listen. `interests`

@@ -26,7 +26,6 @@ missing token or echo is 0. An endpoint that returns a token receives at its sou
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from ipaddress import ip_address
 from typing import Any
 
 import orjson
@@ -251,6 +250,8 @@ class Introductions:
 
 def _callable_address(host: Any, port: Any, introducer: Address) -> Address | None:
     """As `socket` spells it; None for what is no address of one endpoint, or of another family or machine."""
+    from ipaddress import ip_address  # imported here: only peers without multicast are introduced
+
     try:
         found, known = ip_address(host if type(host) is str else ""), ip_address(introducer[0].partition("%")[0])
     except ValueError:

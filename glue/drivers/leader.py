@@ -7,7 +7,6 @@ long, the standby thread takes the lead.
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, Leave, Network
+from glue.contract.logs import lazy_logger
 from glue.drivers.asking import Asking
 from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.lifetime import FAREWELL
@@ -39,7 +39,7 @@ FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveri
 _leading = threading.local()
 """`driver`: the driver that this thread leads, or led."""
 
-logger = logging.getLogger("glue")
+logger = lazy_logger("glue")
 
 
 class Waitable(Protocol):

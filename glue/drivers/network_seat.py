@@ -8,17 +8,17 @@ would have to wake the publisher. A wake-up that reaches a publisher but is mean
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable
 
 from glue.contract import Network
+from glue.contract.logs import lazy_logger
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import FAREWELL
 from glue.fastpath.parts import NetworkPart
 
-logger = logging.getLogger("glue")
+logger = lazy_logger("glue")
 
 ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
 LONGER = 0.003  # seconds after which the leader looks again while a publisher waits in its place

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from glue.contract.frozen import Frozen
 
 OUTCOMES = {
     "handled": "messages handled",
@@ -25,8 +26,7 @@ LOST = "messages lost: "
 MISSED = "messages missed: "
 
 
-@dataclass(frozen=True)
-class Accounting:
+class Accounting(Frozen):
     """The sums of one endpoint's life so far. A message without an outcome is on its way, or waits."""
 
     owed: int

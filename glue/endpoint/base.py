@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
+from glue.contract.logs import lazy_logger
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.endpoint.accounting import Accounting, account
 from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
@@ -22,7 +21,7 @@ from glue.endpoint.sections import open_exam
 from glue.endpoint.type_news import Mismatch
 from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
-from glue.settings import Keywords, Settings, effective
+from glue.settings import SETTINGS, Keywords, Settings, effective
 from glue.stack import LAYERS
 from glue.topics import check_topic
 
@@ -38,7 +37,7 @@ LINGER = 1.0  # seconds that close waits for published messages to be acknowledg
 NetworkFactory = Callable[[Settings], Network]
 PeerHandler = Callable[[Peer], Any]
 
-logger = logging.getLogger("glue")
+logger = lazy_logger("glue")
 
 
 def multicast_network(settings: Settings) -> MulticastNetwork:
@@ -212,8 +211,8 @@ class BaseEndpoint:
     def _tell_healed(self, healed: Healed) -> None:
         """Call `on_heal`, or log what is not well."""
         if healed.gone or healed.conflicts or self.on_heal is not None:
-            logger.log(
-                logging.INFO if self.on_heal is not None else logging.WARNING,
+            log = logger.info if self.on_heal is not None else logger.warning
+            log(
                 "%s are back: of %d messages that were missed, %d are recovered and %d gone; %d topics in conflict",
                 ", ".join(healed.peers), healed.missed, healed.recovered, healed.gone, len(healed.conflicts),
             )  # fmt: skip
@@ -271,7 +270,7 @@ def _take_factories(keywords: dict[str, Any]) -> dict[str, Any]:
     """Take the factories of layers out of an endpoint's keywords; ConfigurationError for a layer without one."""
     layers = ("network", *LAYERS)
     factories = {name: keywords.pop(name) for name in layers if callable(keywords.get(name))}
-    settings = {field.name for field in fields(Settings)}  # "discovery" is both a layer and a setting
+    settings = {*SETTINGS, "sources"}  # "discovery" is both a layer and a setting
     for name, value in keywords.items():
         if name in layers and name not in settings:
             raise ConfigurationError(f"{name}={value!r}: expected a factory of that layer, such as its class")

@@ -7,17 +7,17 @@ Otherwise the mistake would show only when the callback is needed.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
+from glue.contract.logs import lazy_logger
 from glue.errors import ConfigurationError
 
 PREFIX = "on_"
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-logger = logging.getLogger("glue")
+logger = lazy_logger("glue")
 
 
 class Callback(Generic[Handler]):

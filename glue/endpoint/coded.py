@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import Any
 
 from glue import codecs
 from glue.contract import CodedDelivery, Delivery, Event, Missed
+from glue.contract.logs import lazy_logger
 from glue.contract.metadata import CodecTag, Metadata, fault_of_properties
 from glue.endpoint.accounting import MISSED
 from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError
@@ -20,7 +20,7 @@ UNKNOWN, MALFORMED = "unknown codec", "malformed payload"
 TOLD = 256
 """Codecs whose absence is told of; their names come from the network."""
 
-logger = logging.getLogger("glue")
+logger = lazy_logger("glue")
 
 
 def metadata_of(properties: Mapping[str, str] | None, tag: CodecTag | None) -> Metadata:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glue.contract import Subscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
-from glue.endpoint.history_options import start_of
 from glue.endpoint.owner import OwnerFunctions
 from glue.errors import ConfigurationError
 from glue.history.wire import FROM
@@ -82,6 +81,8 @@ class ConsumerMethods:
             raise ConfigurationError(
                 f"policy={policy!r}, limit={limit!r}: a consumer loses nothing; leave them out with consumer=…"
             )
+        from glue.endpoint.history_options import start_of  # imported when used
+
         start = start_of("earliest" if wanted.start is None else wanted.start, None, self._core.requests.unix_time())
         if start[0] == FROM:
             raise ConfigurationError(f'start={wanted.start!r}: a consumer begins "earliest", "latest" or at a time')
@@ -137,6 +138,8 @@ class ConsumerMethods:
             raise ConfigurationError(f"name={name!r:.80}: expected 1 to 200 characters without / + and #")
         if to is None:
             return {"ask": "forget", "name": name, "pattern": pattern}
+        from glue.endpoint.history_options import start_of
+
         start = start_of(to, None, self._core.requests.unix_time())
         if start[0] == FROM:
             raise ConfigurationError(f'to={to!r}: a consumer goes on "earliest", "latest" or at a time')

@@ -7,12 +7,11 @@ The threaded, the asyncio and the simulated endpoint share this core. The core r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from random import Random
 from threading import RLock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from glue.contract import (
     NORMAL,
@@ -40,9 +39,9 @@ from glue.endpoint import coded
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.durability import Durability
 from glue.endpoint.encoding import NeedsCodecError, encoded
-from glue.endpoint.history import History, Offers
 from glue.endpoint.identity import identity_of
 from glue.endpoint.message import Peer, delivery_weight
+from glue.endpoint.offers import Offers
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
@@ -62,6 +61,9 @@ from glue.model.names import id_of as id_of
 from glue.settings import Settings
 from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory
 from glue.topics.held import NOT_FOUND
+
+if TYPE_CHECKING:
+    from glue.endpoint.history import History  # imported when used
 
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
@@ -86,8 +88,7 @@ class EndpointCore:
     ) -> None:
         """`started_at` is the wall clock (Unix seconds); with a random part it makes the incarnation.
 
-        `replaced` are factories for layers other than the default ones, by layer name. `entropy` is what keys are
-        drawn from in a simulation; None: `os.urandom`.
+        `replaced`: factories of other layers, by name. `entropy`: what keys are drawn from; None: `os.urandom`.
         """
         unknown = set(replaced) - set(LAYERS)
         if unknown:
@@ -135,6 +136,8 @@ class EndpointCore:
     def open_history(self, wake: Callable[[], None]) -> History:
         """Return the history of topics at this endpoint; `wake` has a turn run soon, from any thread."""
         if self.history is None:
+            from glue.endpoint.history import History
+
             self.history = History(
                 self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
@@ -193,7 +196,7 @@ class EndpointCore:
             level = class_of(priority, size)
         if properties or tag is not None:
             metadata = coded.metadata_of(properties, tag)
-            return AnnotatedPublication(topic, [body], now, json, size, level, replace(options, metadata=metadata))
+            return AnnotatedPublication(topic, [body], now, json, size, level, options.replaced(metadata=metadata))
         return Publication(topic, [body], now, json, size, level, options)
 
     def publications(
@@ -334,9 +337,8 @@ class EndpointCore:
 
     def _turn_around(self) -> None:
         """Begin or end to stop the senders."""
-        limit = self.settings.receive_limit
         self._accepting = accepting = not self._accepting
-        self._enough = limit if accepting else limit // 2
+        self._enough = self.settings.receive_limit // (1 if accepting else 2)
         self.statistics["senders released" if accepting else "senders stopped"] += 1
         self.outbox.order(Accept(accepting))
 

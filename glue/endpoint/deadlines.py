@@ -8,12 +8,12 @@ topic is silent after 1.25 times the deadline without a message: a publisher tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 from threading import RLock
 from typing import Final
 
 from glue.contract import Alarm, Delivery, Event, PeerAdded, PeerInterest, PeerRemoved, Surveyed
+from glue.contract.frozen import Frozen
 from glue.endpoint.fork import heirs
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.presence import promise_of
@@ -30,8 +30,7 @@ TOPICS: Final = 65_536
 """Topics of publishers that one subscription watches, 20 MB; more are not watched."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(Frozen):
     """A publisher did not keep a promise."""
 
     topic: str

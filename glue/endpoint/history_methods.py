@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from glue.contract import Delivery, Event, Publication, Record, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
-from glue.endpoint.history import History
-from glue.endpoint.history_options import limits_of, start_of
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import waiting_room
 from glue.endpoint.responder import Announcement, Receiver
@@ -17,7 +15,8 @@ from glue.errors import ConfigurationError
 from glue.history.wire import OWN, ask_topic, page_topic
 from glue.model import StackRequest
 
-if TYPE_CHECKING:  # imported when used: most programs keep nothing
+if TYPE_CHECKING:  # imported when used: most programs have no history
+    from glue.endpoint.history import History
     from glue.storage import Log
 
 ROOM = 8 << 20
@@ -89,6 +88,8 @@ class HistoryMethods:
 
         Raises TopicError, ConfigurationError, ClosedError.
         """
+        from glue.endpoint.history_options import limits_of  # imported when used: most programs have no history
+
         limits = limits_of(pattern, last, age, size)
         check_not_reserved(pattern)
         history = self._history()
@@ -167,6 +168,8 @@ class HistoryMethods:
             raise ConfigurationError(
                 f"policy={policy!r}, limit={limit!r}: with start or last nothing is dropped; leave them out"
             )
+        from glue.endpoint.history_options import start_of
+
         found = start_of(wanted.start, wanted.last, core.requests.unix_time())
         history = self._history()
         room = history.room(wanted.name, found, min(ROOM, core.settings.receive_limit), self._owner, wanted.local)

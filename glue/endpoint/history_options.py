@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from math import inf
 from typing import Any
 
+from glue.contract.pattern import LazyPattern
 from glue.errors import ConfigurationError
 from glue.history import Limits
 from glue.history.memory import SIZE
@@ -17,9 +17,9 @@ from glue.topics import check_pattern
 Start = str | int | datetime
 """Where a subscription starts: "earliest", "latest", "-10m" (s, m, h or d), a message's number, or a time."""
 
-_AGO = re.compile(r"-([0-9]+(?:\.[0-9]+)?)([smhd])")
+_AGO = LazyPattern(r"-([0-9]+(?:\.[0-9]+)?)([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB)?")
+_SIZE = LazyPattern(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB)?")
 _FACTORS = {
     None: 1, "B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4,
     "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,

@@ -9,13 +9,15 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 from threading import RLock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from glue.contract import CodedDelivery, Delivery, Missed
 from glue.endpoint.message import Message
 from glue.endpoint.queues import Clock, QueueOwner
-from glue.history import Reader
 from glue.history.source import weight
+
+if TYPE_CHECKING:
+    from glue.history import Reader
 
 
 class Parts(Protocol):

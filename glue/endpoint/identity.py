@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable
 from random import Random
 
+from glue.contract.logs import lazy_logger
 from glue.endpoint.notices import Notices
 from glue.endpoint.sealing import proved_name, secrets_of
 from glue.model.names import id_of
 from glue.settings import Settings
 from glue.stack import Identity
 
-logger = logging.getLogger("glue")
+logger = lazy_logger("glue")
 
 
 def identity_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from os import PathLike
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -253,7 +252,7 @@ class KeepMethods(Generic[SomeReceipt]):
         """Payloads as few publications as possible, each with a receipt for all of its messages."""
         for publication in self._core.publications(topic, payloads, self._unix_time(), priority):
             receipt = self._make_receipt(topic, len(publication.payloads), acks)
-            publication.options = replace(publication.options, receipt=receipt)
+            publication.options = publication.options.replaced(receipt=receipt)
             yield receipt, publication
 
     def _unix_time(self) -> float:

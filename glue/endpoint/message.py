@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from glue.codecs import name_of_tag
 from glue.contract import Delivery, Missed
+from glue.contract.frozen import Frozen
 from glue.contract.metadata import NO_PROPERTIES
 from glue.errors import ConfigurationError
 from glue.topics.wrapped import SHARED
@@ -153,8 +153,7 @@ def delivery_weight(delivery: Delivery) -> int:
     return JSON_COST * len(payloads)
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Frozen):
     """Messages that a subscription will not get; reported before the next message."""
 
     cause: str
@@ -175,8 +174,7 @@ class Gap:
         return cls(missed.cause, missed.count, pattern, missed.topic, missed.publisher, missed.publisher_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Frozen):
     """Another endpoint on the network."""
 
     name: str

@@ -131,7 +131,7 @@ class BaseModel:
     ) -> SomeSubscription:
         """Make the subscription of a watch: its changes are not counted, and its end is told to the model."""
         check_pattern(pattern)
-        owner = self._parts.owner._replace(settled=_ignore, unsubscribe=self._end_watch)
+        owner = self._parts.owner.replaced(settled=_ignore, unsubscribe=self._end_watch)
         subscription = make(pattern, handler, owner, Kept(owner, time.monotonic), handler is not None)
         self._parts.subscriptions.add(subscription)
         return subscription

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from glue.contract import Delivery
+from glue.contract.frozen import Frozen
 from glue.endpoint.message import Gap
 
 
@@ -31,7 +32,7 @@ class SubscriptionOwner(Protocol):
         """Forget a subscription that was closed."""
 
 
-class OwnerFunctions(NamedTuple):
+class OwnerFunctions(Frozen):
     """A `SubscriptionOwner` as a record of functions, so that a call takes no way through the endpoint."""
 
     keep: Callable[[Delivery], None]

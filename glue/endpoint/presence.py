@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from glue.contract import Delivery, Event, PeerAdded, PeerInterest, PeerRemoved, Surveyed
+from glue.contract.frozen import Frozen
 from glue.errors import TopicError
 from glue.requests.wire import ANNOUNCED
 from glue.topics import check_pattern
@@ -32,8 +32,7 @@ Kind = Literal["endpoint", "publisher", "subscriber", "responder"]
 """What comes or goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Presence:
+class Presence(Frozen):
     """Something came, or went."""
 
     kind: Kind

@@ -18,6 +18,7 @@ from glue.endpoint.requests import Requests, tail
 from glue.errors import ConfigurationError, GlueError
 from glue.requests.wire import (
     GONE,
+    REQUEST,
     Hop,
     MalformedError,
     RequestHead,
@@ -26,7 +27,6 @@ from glue.requests.wire import (
     decode_request,
     encode_reply,
     error_tail,
-    match_plain,
     refusal_tail,
     reply_topic,
     request_topic,
@@ -111,7 +111,7 @@ class BaseResponder(Receiver):
         topic, path = delivery.topic[self._prefix :], (self._hop,)
         for payload in delivery.payloads:
             try:
-                found = match_plain(payload) if payload.__class__ is bytes else None
+                found = REQUEST.match(payload) if payload.__class__ is bytes else None
                 if found is not None:
                     id, within, json = found.groups()
                     head, body, expires = None, payload[found.end() :], arrived + int(within) / 1000

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from glue.contract import PeerInterest, PeerRemoved
+from glue.contract.frozen import Frozen
 from glue.endpoint.message import Message
 from glue.schema import AnnouncedType, TypeDirectory
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(Frozen):
     """A type of another endpoint does not fit that of a typed topic here."""
 
     topic: str

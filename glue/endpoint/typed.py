@@ -7,14 +7,15 @@ another hash than the type here on a common topic, the schema is fetched by a su
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
 
+from glue import schema
 from glue.contract import Delivery, Event, Options, Publication, Subscribe, Unsubscribe
+from glue.contract.logs import lazy_logger
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.message import Message
 from glue.endpoint.owner import SubscriptionOwner
@@ -23,23 +24,12 @@ from glue.endpoint.responder import Announcement, Receiver
 from glue.endpoint.type_news import Mismatch
 from glue.errors import ClosedError, ConfigurationError
 from glue.requests.directory import matches
-from glue.schema import (
-    PUBLISH,
-    SUBSCRIBE,
-    Adapter,
-    AnnouncedType,
-    MismatchedValueError,
-    adapter_of,
-    differences,
-    hash_of,
-    overlap,
-    type_interest,
-)
-from glue.schema.adapters import SCHEMA_LIMIT
+from glue.schema import PUBLISH, SUBSCRIBE, AnnouncedType, overlap, type_interest
 from glue.topics import check_pattern
 
-if TYPE_CHECKING:  # imported when used: most programs name no quality of service
+if TYPE_CHECKING:  # imported when used: most programs name no quality of service, and no types
     from glue.endpoint.qos import QoS
+    from glue.schema import Adapter
 
 T = TypeVar("T")
 
@@ -51,7 +41,7 @@ FETCHING: Final = 256
 MET: Final = 4096
 """Pairs of types that were compared, so that each is told once."""
 
-logger = logging.getLogger("glue")
+logger = lazy_logger("glue")
 
 
 class TypedMessage(Generic[T]):
@@ -158,7 +148,7 @@ class Types:
             with suppress(ClosedError):
                 self.order(Unsubscribe(announcement))
 
-    def unreadable(self, topic: BaseTopic[Any], message: Message, error: MismatchedValueError) -> None:
+    def unreadable(self, topic: BaseTopic[Any], message: Message, error: schema.MismatchedValueError) -> None:
         """Tell of a message that is no value of the topic's type."""
         self._core.statistics["typed messages that do not fit"] += 1
         there = next(
@@ -217,14 +207,14 @@ class Types:
             document = orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # bytes
             document = b""
-        if len(document) > SCHEMA_LIMIT or hash_of(document) != receiver.hash:
+        if len(document) > schema.SCHEMA_LIMIT or schema.hash_of(document) != receiver.hash:
             self._core.statistics["malformed schemas"] += 1
             return
         del self._receivers[receiver.hash]
         self._end(receiver)
         for topic, peer, told in receiver.waiting:
             here = topic.adapter.schema
-            found = differences(here, payload) if told.way == SUBSCRIBE else differences(payload, here)
+            found = schema.differences(*((here, payload) if told.way == SUBSCRIBE else (payload, here)))
             if found:
                 name = self._core.requests.name_of(peer)
                 self._mismatch(Mismatch(topic.pattern, name, peer, topic.adapter.label, told.label, tuple(found)))
@@ -254,7 +244,7 @@ class BaseTopic(NamedTopic, Generic[T]):
     ) -> None:
         """Use `Endpoint.topic`. Raises TopicError, and ConfigurationError for a type that cannot travel."""
         super().__init__(endpoint, pattern, qos)
-        self.adapter: Adapter[T] = adapter_of(kind)
+        self.adapter: Adapter[T] = schema.adapter_of(kind)
         check_pattern(type_interest(SUBSCRIBE, self.adapter.name, self.adapter.hash, pattern))  # which is longer
         self.ways: dict[str, Announcement] = {}
         self._types = types
@@ -280,7 +270,7 @@ class BaseTopic(NamedTopic, Generic[T]):
         """Decode the value of a message; report one that does not fit, and return None."""
         try:
             value = self.adapter.decode(message.payload)
-        except MismatchedValueError as error:
+        except schema.MismatchedValueError as error:
             self._types.unreadable(self, message, error)
             return None
         if self._writable:

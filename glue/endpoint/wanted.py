@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from glue.contract import Subscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.handlers import Handler
-from glue.endpoint.history_options import Start
 from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.queues import Clock, Kept, MessageBuffer
 from glue.endpoint.sealing import require
@@ -20,7 +19,8 @@ from glue.topics.names import is_wildcard
 from glue.topics.shared.wire import interest_of, member_id
 from glue.topics.wrapped import INTERVAL_LIMIT, limited
 
-if TYPE_CHECKING:  # imported when used: most programs name no quality of service
+if TYPE_CHECKING:  # imported when used: most programs name no quality of service, and read no history
+    from glue.endpoint.history_options import Start
     from glue.endpoint.qos import QoS
 
 PATTERNS = 1024

@@ -7,10 +7,9 @@ publishes each will after its delay and tells the others on the same topic; each
 
 from __future__ import annotations
 
-import base64
+from binascii import a2b_base64, b2a_base64
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, inf
 from threading import RLock
 from typing import Any, Final, Protocol
@@ -30,6 +29,7 @@ from glue.contract import (
     Subscribe,
     Unsubscribe,
 )
+from glue.contract.frozen import Frozen
 from glue.contract.hashing import blake2s
 from glue.endpoint.fork import heirs
 from glue.endpoint.receivers import AlarmReceiver
@@ -54,8 +54,7 @@ AFTERWARDS: Final = 10.0
 """Seconds after the last will for which a holder listens to the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Will:
+class Will(Frozen):
     """One will; `delay` in seconds, `number` in the order of the owner's calls."""
 
     number: int
@@ -72,7 +71,8 @@ def encode_wills(wills: Sequence[Will]) -> bytes:
         {
             "wills": [
                 {
-                    "number": will.number, "topic": will.topic, "payload": base64.b64encode(will.payload).decode(),
+                    "number": will.number, "topic": will.topic,
+                    "payload": b2a_base64(will.payload, newline=False).decode(),
                     "json": int(will.json), "retain": int(will.retain), "delay": ceil(will.delay * 1000),
                 }
                 for will in wills
@@ -98,7 +98,7 @@ def _will(entry: Any) -> Will:
     check_topic(topic)
     if topic.startswith("$glue/"):
         raise ValueError("reserved topic")
-    payload = base64.b64decode(entry["payload"], validate=True)
+    payload = a2b_base64(entry["payload"], strict_mode=True)
     return Will(number, topic, payload, entry["json"] == 1, entry["retain"] == 1, delay / 1000)
 
 

@@ -5,8 +5,22 @@ requests for it, `reader.py` joins history and live messages for one subscriptio
 and pages. They travel as messages on topics below `$glue/history`, each with one receiver, so by unicast.
 """
 
-from glue.history.memory import Limits, PublishedMemory
-from glue.history.reader import Reader
-from glue.history.server import Server
+from typing import TYPE_CHECKING
+
+from glue._lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from glue.history.memory import Limits, PublishedMemory
+    from glue.history.reader import Reader
+    from glue.history.server import Server
+else:
+    __getattr__, __dir__ = lazy_imports(
+        __name__,
+        {
+            "glue.history.memory": ("Limits", "PublishedMemory"),
+            "glue.history.reader": ("Reader",),
+            "glue.history.server": ("Server",),
+        },
+    )
 
 __all__ = ["Limits", "PublishedMemory", "Reader", "Server"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from glue.contract import Event, Request
+from glue.contract.frozen import Frozen
 
 if TYPE_CHECKING:
     from glue.model.consensus import ConsensusSettings, Stored
@@ -17,7 +18,7 @@ PREFIX = "$glue/model"
 """The first levels of the topics of models: by the rules of MQTT, a wildcard does not match them."""
 
 
-class ModelOptions(NamedTuple):
+class ModelOptions(Frozen):
     """How an endpoint takes part in a model.
 
     `stored` is what `storage` has loaded, and `deltas` what `delta_file` has. Without a `delta_file` mergeable keys

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
 
+from glue.contract.frozen import Frozen
 from glue.errors import InterfaceError
 from glue.network.interfaces import Interface, has_virtual_name, list_interfaces
 
 # "thread-self", because the threads of one process may be in different network namespaces.
-ROUTES: dict[int, Path] = {
-    socket.AF_INET: Path("/proc/thread-self/net/route"),
-    socket.AF_INET6: Path("/proc/thread-self/net/ipv6_route"),
+ROUTES: dict[int, str] = {
+    socket.AF_INET: "/proc/thread-self/net/route",
+    socket.AF_INET6: "/proc/thread-self/net/ipv6_route",
 }
 FAMILY_NAMES: dict[int, str] = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
 NAMES_IN_REASON = 6  # a container host has hundreds of interfaces; a sentence has not
 
 
-class Choice(NamedTuple):
+class Choice(Frozen):
     """The interface chosen, and the reason as a sentence for the operator."""
 
     interface: Interface
@@ -82,7 +81,8 @@ def obstacle(interface: Interface, family: int) -> str | None:
 def default_route_interfaces(family: int) -> list[str]:
     """The names of the interfaces with a default route, the best route first; empty where the system does not tell."""
     try:
-        lines = ROUTES[family].read_text().splitlines()
+        with open(ROUTES[family]) as table:
+            lines = table.read().splitlines()
     except OSError:
         return []
     routes = ipv6_default_routes(lines) if family == socket.AF_INET6 else ipv4_default_routes(lines)

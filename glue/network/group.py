@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
-from typing import NamedTuple
 
 from glue.contract import Address
+from glue.contract.frozen import Frozen
 from glue.errors import ConfigurationError
 
 UDP_HEADER = 8
@@ -18,7 +17,7 @@ IP_PAYLOAD_LIMITS: dict[int, int] = {socket.AF_INET: 65535 - 20, socket.AF_INET6
 WRITTEN = r"(?:\[(?P<ipv6>[^\]]+)\]|(?P<ipv4>[^\[\]:]+)):(?P<port>[0-9]{1,5})"
 
 
-class MulticastGroup(NamedTuple):
+class MulticastGroup(Frozen):
     """A multicast group and its port. The family of everything else follows that of the group."""
 
     family: int
@@ -58,19 +57,20 @@ def parse_group(multicast_address: str) -> MulticastGroup:
     if written is None:
         raise _wrong(multicast_address, "group:port")
     host, port = written["ipv6"] or written["ipv4"], int(written["port"])
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
+        packed = socket.inet_pton(family, host.partition("%")[0])
+    except (OSError, ValueError):
         raise _wrong(multicast_address, "a numeric group address and a port") from None
-    if (address.version == 6) != (written["ipv6"] is not None):
+    if (family == socket.AF_INET6) != (written["ipv6"] is not None):
         raise _wrong(multicast_address, "square brackets around an IPv6 address, and around no other")
     if "%" in host:
         raise _wrong(multicast_address, "no zone in the address (the interface is a setting of its own)")
-    if not address.is_multicast:
+    if not (packed[0] == 0xFF if family == socket.AF_INET6 else 224 <= packed[0] < 240):
         raise _wrong(multicast_address, "a multicast address (224.0.0.0 to 239.255.255.255, or ff00::/8)")
     if not 1 <= port <= 65535:
         raise _wrong(multicast_address, "a port from 1 to 65535")
-    return MulticastGroup(socket.AF_INET6 if address.version == 6 else socket.AF_INET, str(address), port)
+    return MulticastGroup(family, socket.inet_ntop(family, packed), port)
 
 
 def _wrong(multicast_address: str, wanted: str) -> ConfigurationError:

@@ -8,16 +8,17 @@ namespace, but /sys answers for the namespace of its mount.
 from __future__ import annotations
 
 import fcntl
-import ipaddress
+import os
 import re
 import socket
 import struct
 import sys
 from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from os import PathLike, fspath
 
-SYSFS = Path("/sys/class/net")
+from glue.contract.frozen import Frozen
+
+SYSFS = "/sys/class/net"
 
 # Interfaces that software makes: containers, virtual machines, tunnels, and Apple's peer-to-peer links.
 VIRTUAL_NAME = (  # compiled at first use
@@ -33,7 +34,7 @@ ADDRESSES = 256  # remembered as parsed, since they are looked at once a second:
 STACK_DEPTH = 4  # a VLAN on a bond in a bridge is three interfaces above the hardware
 
 
-class Requests(NamedTuple):
+class Requests(Frozen):
     """The system-specific numbers of the ioctl requests and of the multicast flag."""
 
     flags: int  # SIOCGIFFLAGS
@@ -47,7 +48,7 @@ REQUESTS = {
 }
 
 
-class Traits(NamedTuple):
+class Traits(Frozen):
     """The abilities of an interface. `up`: switched on, and with a carrier as far as known."""
 
     up: bool
@@ -56,7 +57,7 @@ class Traits(NamedTuple):
     mtu: int
 
 
-class Interface(NamedTuple):
+class Interface(Frozen):
     """The present state of a network interface, with addresses as text, link-local IPv6 last; `mtu` in bytes.
 
     `number`: the index that the system gave it.
@@ -106,23 +107,26 @@ def _addresses(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The IPv4 and the IPv6 addresses of an interface, told apart by their form: family numbers vary by system."""
     import netifaces  # not with `import glue`: it takes some milliseconds
 
-    by_version: dict[int, list[ipaddress.IPv4Address | ipaddress.IPv6Address]] = {4: [], 6: []}
+    found: dict[int, list[tuple[bool, str]]] = {socket.AF_INET: [], socket.AF_INET6: []}
     for entries in netifaces.ifaddresses(name).values():
         for entry in entries:
-            address = _parsed(entry.get("addr", ""))
-            if address is None:  # a hardware address
-                continue
-            by_version[address.version].append(address)
-    by_version[6].sort(key=lambda address: address.is_link_local)
-    return tuple(map(str, by_version[4])), tuple(map(str, by_version[6]))
+            parsed = _parsed(entry.get("addr", ""))
+            if parsed is not None:  # not a hardware address
+                family, packed = parsed
+                is_link_local = family == socket.AF_INET6 and packed[0] == 0xFE and packed[1] & 0xC0 == 0x80
+                found[family].append((is_link_local, socket.inet_ntop(family, packed)))
+    found[socket.AF_INET6].sort(key=lambda address: address[0])
+    return tuple([text for _, text in found[socket.AF_INET]]), tuple([text for _, text in found[socket.AF_INET6]])
 
 
 @lru_cache(ADDRESSES)
-def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An IP address without its zone, None for anything else."""
+def _parsed(address: str) -> tuple[int, bytes] | None:
+    """The family and the bytes of an IP address without its zone, None for anything else."""
+    text = address.partition("%")[0]
+    family = socket.AF_INET6 if ":" in text else socket.AF_INET
     try:
-        return ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
+        return family, socket.inet_pton(family, text)
+    except OSError:
         return None
 
 
@@ -153,12 +157,13 @@ def has_virtual_name(name: str) -> bool:
     return re.match(VIRTUAL_NAME, name) is not None
 
 
-def has_hardware(name: str, sysfs: Path = SYSFS, depth: int = STACK_DEPTH) -> bool | None:
+def has_hardware(name: str, sysfs: str | PathLike[str] = SYSFS, depth: int = STACK_DEPTH) -> bool | None:
     """Whether an interface is a device, or stands on one (bond, bridge, VLAN); None where /sys does not tell."""
-    folder = sysfs / name
-    if not folder.exists():
+    try:
+        content = os.listdir(f"{fspath(sysfs)}/{name}")
+    except OSError:
         return None
-    if (folder / "device").exists():
+    if "device" in content:
         return True
-    lower_names = [link.name.removeprefix("lower_") for link in folder.glob("lower_*")] if depth else []
+    lower_names = [link.removeprefix("lower_") for link in content if link.startswith("lower_")] if depth else []
     return any(has_hardware(lower, sysfs, depth - 1) for lower in lower_names)

@@ -8,7 +8,6 @@ cable plugged in later, a new address or a recreated device needs no restart.
 from __future__ import annotations
 
 import errno
-import logging
 import socket
 from _thread import get_ident
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from glue.contract import Address, Train
 from glue.contract.counters import Counters
+from glue.contract.logs import lazy_logger
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import batch_scheduling, sockets
 from glue.network.changes import InterfaceChanges
@@ -30,7 +30,7 @@ from glue.network.receiver import Receiver
 from glue.network.sender import Sender
 from glue.network.waiter import GATHER, Waiter
 
-logger = logging.getLogger("glue.network")
+logger = lazy_logger("glue.network")
 
 MAINTENANCE_INTERVAL = 1.1  # as an announcement, so that a change is healed within three of them
 LOOK_ANYWAY = 10.0  # seconds after which the interface is looked at without a notice of a change, too

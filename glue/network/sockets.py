@@ -12,9 +12,9 @@ import errno
 import socket
 import struct
 import sys
-from typing import NamedTuple
 
 from glue.contract import RENDEZVOUS_PORT
+from glue.contract.frozen import Frozen
 from glue.errors import ConfigurationError, PortInUseError
 from glue.network.group import MulticastGroup
 from glue.network.interfaces import Interface
@@ -31,7 +31,7 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_MEMINFO = 32, 33, 55
 MEMINFO_WORDS, MEMINFO_DROPS = 9, 8  # SK_MEMINFO_VARS and SK_MEMINFO_DROPS of linux/sock_diag.h
 
 
-class FamilyOptions(NamedTuple):
+class FamilyOptions(Frozen):
     """The multicast options of one address family."""
 
     level: int

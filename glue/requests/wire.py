@@ -11,11 +11,12 @@ A reply: `{"id":7}` with `json` likewise; or, with no payload, an `error` (the n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
+
+from glue.contract.pattern import LazyPattern
 
 PREFIX: Final = "$glue"
 ANNOUNCED: Final = f"{PREFIX}/responder/"
@@ -35,10 +36,9 @@ GONE, FORGOTTEN, FULL = "gone", "forgotten", "full"
 CYCLE: Final = "RequestCycleError"
 """The error of a handler if its own request would reach a handler that waits for it; its caller gets the same error."""
 
-_REQUEST = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14}),"within":([1-9][0-9]{0,8})(,"json":1)?\}\n')
-match_plain = _REQUEST.match
+REQUEST = LazyPattern(rb'\{"id":(0|[1-9][0-9]{0,14}),"within":([1-9][0-9]{0,8})(,"json":1)?\}\n')
 """Matches the head of a request without options: its id, `within` in milliseconds, and `json` if it is there."""
-_REPLY = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14})(,"json":1)?\}\n')
+_REPLY = LazyPattern(rb'\{"id":(0|[1-9][0-9]{0,14})(,"json":1)?\}\n')
 
 Hop = tuple[str, str, str]
 """A handler that waits for an answer: its endpoint's id and name, and the pattern it answers."""
@@ -97,7 +97,7 @@ def decode_request(payload: bytes) -> tuple[RequestHead, bytes]:
     """A request and its payload. Raises MalformedError."""
     if payload.__class__ is not bytes:
         raise MalformedError("a JSON document")
-    found = _REQUEST.match(payload)
+    found = REQUEST.match(payload)
     if found is not None:
         id, within, json = found.groups()
         return RequestHead(int(id), int(within) / 1000, json is not None, False, ()), payload[found.end() :]
@@ -154,7 +154,7 @@ def decode_reply(payload: bytes) -> tuple[ReplyHead, bytes]:
     return ReplyHead(_integer(head.get("id"), ID_LIMIT), head.get("json") == 1, error, message, refused), body
 
 
-_ID = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14})[,}]')
+_ID = LazyPattern(rb'\{"id":(0|[1-9][0-9]{0,14})[,}]')
 
 
 def first_id(payload: bytes) -> int:

@@ -7,7 +7,6 @@ the class, except for msgspec.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,15 +15,13 @@ import orjson
 from glue.contract.document import Document
 from glue.contract.hashing import blake2s
 from glue.errors import ConfigurationError, PayloadError
+from glue.schema.announced import NAME
 from glue.schema.convert import DEPTH, MismatchedValueError, Schema, described
 
 T = TypeVar("T")
 
 SCHEMA_LIMIT: Final = 64 << 10
 """Bytes of a schema as JSON."""
-
-NAME: Final = re.compile(r"[\w.\[\], -]{1,128}", re.ASCII)
-"""Names of types as they are announced."""
 
 
 class Adapter(Generic[T]):

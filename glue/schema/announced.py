@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from glue.contract import PeerInterest
+from glue.contract.frozen import Frozen
+from glue.contract.pattern import LazyPattern
 from glue.errors import TopicError
-from glue.schema.adapters import NAME
 from glue.topics.names import check_pattern
 
 TYPED: Final = "$glue/typed/"
 PUBLISH, SUBSCRIBE = "publish", "subscribe"
+NAME: Final = LazyPattern(r"(?a:[\w.\[\], -]{1,128})")
+"""Names of types as they are announced."""
+
 PEER_TYPES: Final = 1024
 """Announced types of one peer, at some 400 bytes each: 400 kB."""
 TYPES: Final = 16_384
 """Announced types of all peers: 7 MB."""
 
 
-class AnnouncedType(NamedTuple):
+class AnnouncedType(Frozen):
     """A pattern that an endpoint publishes or subscribes to as a type."""
 
     way: str

@@ -7,12 +7,12 @@ frames. Then each changing digit is written as a column, with one strided assign
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 from operator import eq
 
 from glue.contract import Address, Train
+from glue.contract.pattern import LazyPattern
 from glue.contract.pieces import Pieces, cut
 
 PLACES = 4  # decimal places with prepared columns; higher places change rarely
@@ -22,7 +22,7 @@ _TENS: list[int] = [10**place for place in range(200)]  # the unit of a place; t
 
 FIRST_BLOCK = 16  # headers compared at once while it is unknown where a run ends; twice as many in each next block
 
-_COUNTER = re.compile(rb"(?<=[\[,])( *[0-9]+)(?=\])")
+_COUNTER = LazyPattern(rb"(?<=[\[,])( *[0-9]+)(?=\])")
 
 
 def _digits(place: int) -> bytes:

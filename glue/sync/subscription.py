@@ -6,7 +6,6 @@ what waits as an iterator does (see `waiting.py`).
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from operator import length_hint
 from typing import Any
 
 from glue.contract import Delivery, Event, Missed
+from glue.contract.logs import lazy_logger
 from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
@@ -26,7 +26,7 @@ from glue.endpoint.queues import Kept
 from glue.endpoint.wanted import Queue
 from glue.errors import ClosedError, SlowReaderError
 
-logger = logging.getLogger("glue")
+logger = lazy_logger("glue")
 
 
 class Subscription(Lifetime):

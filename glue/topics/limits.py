@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -125,7 +124,7 @@ class Limits:
             pace.size = 0
             heapq.heappush(self.heap, (now + interval / 1000, interval, topic))
             if pace.expires < inf:
-                waiting.options = replace(waiting.options, lifespan=pace.expires - now)
+                waiting.options = waiting.options.replaced(lifespan=pace.expires - now)
             if pace.expires > now:
                 yield waiting
 
@@ -134,5 +133,5 @@ def _latest(item: Publication, topic: str) -> Publication:
     """The last message of a publication, on a wrapped topic."""
     payload, options = item.payloads[-1], item.options
     if options.receipt is not None:
-        options = replace(options, receipt=None)
+        options = options.replaced(receipt=None)
     return item.__class__(topic, [payload], item.published_at, item.json, len(payload), item.priority, options)

@@ -6,7 +6,6 @@ index, and the topic is known to be well-formed. `bundle.decode` handles and che
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable
 from math import inf
@@ -17,6 +16,7 @@ from glue.contract import (
     Delivery,
     Inbound,
 )
+from glue.contract.pattern import LazyPattern
 from glue.contract.pieces import Pieces
 from glue.topics.bundle import (
     BUNDLE_MESSAGES,
@@ -32,7 +32,7 @@ from glue.topics.wrapped import is_wrapped
 ALONE = 32 << 10  # bytes of a payload from which on it is joined by itself, rather than cut from what was joined
 CHUNK_SIZE = 256 << 10  # bytes that are joined at once, to be cut: few enough to be in a near cache still when they are
 
-PLAIN_INDEX = re.compile(
+PLAIN_INDEX = LazyPattern(
     rb'\{"groups":\[\{"topic":"([^"\\\x00-\x1f]{1,65535})","sequence":([1-9][0-9]{0,15}),"at":([1-9][0-9]{0,15}),'
     rb'"length":(0|[1-9][0-9]{0,15})(?:,"count":([1-9][0-9]{0,4}))?(,"json":1)?\}\]\}\n'
 )

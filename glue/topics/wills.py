@@ -12,7 +12,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable
 from math import inf
 from typing import Final
-from urllib.parse import quote, unquote
 
 from glue.contract import HIGH, Delivery, Event, ExecuteWill, Inbound
 from glue.topics.bundle import KEPT, LIVE, SEQUENCE_LIMIT, MessageGroup
@@ -36,6 +35,8 @@ Identity = tuple[str, str, int]
 
 def will_topic(owner: Identity, number: int, topic: str) -> str:
     """The topic on which a will travels."""
+    from urllib.parse import quote  # imported here: most programs meet no will
+
     name, id, incarnation = owner
     return f"{WILL}{id}/{incarnation}/{number}/{quote(name, safe='')}/{topic}"
 
@@ -48,6 +49,8 @@ def parse_will(topic: str) -> tuple[Identity, int, str] | None:
     numbers = parts[3], parts[4]
     if not all(number.isascii() and number.isdigit() and len(number) <= 19 for number in numbers):
         return None
+    from urllib.parse import unquote
+
     return (unquote(parts[5], errors="replace"), parts[2], int(parts[3])), int(parts[4]), parts[6]
 
 

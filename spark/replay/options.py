@@ -14,7 +14,6 @@ import json
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from importlib import import_module
 from itertools import product
 from types import ModuleType
@@ -22,11 +21,11 @@ from typing import Any
 
 import glue.transport
 from glue.errors import ConfigurationError
-from glue.settings import PREFIX, Settings, effective, variable
+from glue.settings import PREFIX, SETTINGS, effective, variable
 from glue.stack import Identity
 from glue.transport import Transport
 
-SETTINGS = {field.name for field in fields(Settings)} - {"sources", "name"}
+VARIED = SETTINGS.keys() - {"name"}
 KEYWORDS = {
     name: parameter.default
     for name, parameter in inspect.signature(Transport).parameters.items()
@@ -46,7 +45,7 @@ def combinations(words: Sequence[str], settings_only: bool = False) -> list[dict
     choices = []
     for word in words:
         name, _, values = word.partition("=")
-        if not values or not (name in SETTINGS or (not settings_only and _is_transport(name))):
+        if not values or not (name in VARIED or (not settings_only and _is_transport(name))):
             raise ValueError(f"{word!r}: expected a setting and its values, such as lease_intervals=2,3,5")
         choices.append([(name, value) for value in values.split(",")])
     sets = [dict(combination) for combination in product(*choices)]
@@ -67,16 +66,16 @@ def checked(changed: Mapping[str, str]) -> dict[str, Any]:
 
     Raises ConfigurationError and ValueError for wrong values.
     """
-    own = {variable(name): value for name, value in changed.items() if name in SETTINGS}
+    own = {variable(name): value for name, value in changed.items() if name in VARIED}
     try:
         settings = effective({}, own)
     except ConfigurationError as error:  # the error names a variable, which is not set here
         name, _, rest = str(error).removeprefix(PREFIX).partition("=")
         raise ConfigurationError(f"{name.lower()}={rest}") from None
     for name, value in changed.items():
-        if name not in SETTINGS:
+        if name not in VARIED:
             _number(name, value)
-    return {name: getattr(settings, name) for name in changed if name in SETTINGS}
+    return {name: getattr(settings, name) for name in changed if name in VARIED}
 
 
 def _number(name: str, value: str) -> Any:
@@ -89,7 +88,7 @@ def _number(name: str, value: str) -> Any:
 def transport_factory(changed: Mapping[str, str]) -> dict[str, Any]:
     """Return the keyword of an endpoint that replaces its transport, if keywords of the transport are changed."""
     keywords = {
-        name: _number(name, value) for name, value in changed.items() if name in KEYWORDS and name not in SETTINGS
+        name: _number(name, value) for name, value in changed.items() if name in KEYWORDS and name not in VARIED
     }
     if not keywords:
         return {}

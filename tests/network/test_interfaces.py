@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from glue.network import list_interfaces
-from glue.network.interfaces import assumed_traits, find_interface, has_hardware, has_virtual_name, kernel_traits
+from glue.network.interfaces import (
+    Traits,
+    assumed_traits,
+    find_interface,
+    has_hardware,
+    has_virtual_name,
+    kernel_traits,
+)
 
 
 def loopback_name() -> str:
@@ -36,7 +43,7 @@ def test_an_unknown_interface_is_not_found() -> None:
 def test_the_guess_about_loopback_agrees_with_the_kernel() -> None:
     told = kernel_traits("lo")
     assert told is not None
-    assert told._replace(mtu=1500) == assumed_traits("lo", has_address=True)
+    assert told.replaced(mtu=1500) == assumed_traits("lo", has_address=True)
 
 
 @pytest.mark.parametrize("name", ["lo", "lo0"])
@@ -45,7 +52,7 @@ def test_a_system_that_cannot_be_asked_has_its_loopback_known_by_name(name: str)
 
 
 def test_a_system_that_cannot_be_asked_has_its_interfaces_judged_by_their_addresses() -> None:
-    assert assumed_traits("en0", has_address=True) == (True, True, False, 1500)
+    assert assumed_traits("en0", has_address=True) == Traits(True, True, False, 1500)
     assert not assumed_traits("en1", has_address=False).up
 
 
