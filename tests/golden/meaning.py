@@ -14,6 +14,7 @@ from glue.codecs import codec_of_tag, name_of_tag
 from glue.contract import Inbound, Train
 from glue.discovery.wire import GOODBYE, WANT
 from glue.fragmentation import Fragmentation
+from glue.receivers import wire as receivers
 from glue.serialization import Serialization
 from glue.topics.bundle import MessageGroup, decode
 from glue.transport.fec.code import frame_of
@@ -60,6 +61,8 @@ def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
 
 def value(group: MessageGroup, payload: bytes) -> dict[str, Any]:
     """A payload, and what it means."""
+    if group.topic.startswith(receivers.TOPIC):
+        return of_receivers(*receivers.decode(payload))
     codec = group.metadata and group.metadata.codec
     if codec:
         found = codec_of_tag(codec).decode(payload)
@@ -68,6 +71,31 @@ def value(group: MessageGroup, payload: bytes) -> dict[str, Any]:
             found = found.to_pydict()
         return {name: shown(found.tolist() if name == "numpy" else found)}
     return {"json": orjson.loads(payload)} if group.json else {"hex": payload.hex()}
+
+
+def of_receivers(head: dict[str, Any], body: bytes) -> dict[str, Any]:
+    """What a batch of messages to receivers means, or a report."""
+    if "batch" not in head:
+        report = receivers.decode_report(head, body)
+        results = [
+            {"batch": number, "seq": one.seq, "status": one.status, "payload": payload(one.body, one.is_json)}
+            for number, one in report.results
+        ]
+        done = [[number] if seqs is None else [number, seqs] for number, seqs in report.done]
+        return {"report": {"taken": report.taken, "moved": report.moved, "done": done, "results": results}}
+    batch = receivers.decode_batch(head, body)
+    told = []
+    for index, (seq, id, found) in enumerate(zip(batch.seqs, batch.ids, batch.payloads, strict=True)):
+        within, path = batch.asks.get(index, (0, ()))
+        told.append({"seq": seq, "id": id, "within": within, "path": list(path)})
+        told[-1]["payload"] = {"hex": found.hex()} if isinstance(found, bytes) else {"json": found}
+    where = {"kind": batch.kind, "partition": batch.partition, "partitions": batch.partitions}
+    return {"batch": {"number": batch.number, **where, "messages": told}}
+
+
+def payload(body: bytes, is_json: bool) -> dict[str, Any]:
+    """An answer of a receiver."""
+    return {"json": orjson.loads(body)} if is_json else {"hex": body.hex()}
 
 
 def shown(found: Any) -> Any:

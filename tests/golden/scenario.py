@@ -38,6 +38,8 @@ from glue.endpoint.durability import acknowledgement_topic, keeper_interest
 from glue.endpoint.qos import EVENT
 from glue.endpoint.qos_terms import OFFER, Statement, terms_of
 from glue.fastpath.stack import FastStack
+from glue.receivers import Entry, partition_of
+from glue.receivers.wire import ANSWER, Report, Result, at_topic, encode_batch, encode_report
 from glue.schema import hash_of, type_interest
 from glue.settings import Settings
 from glue.stack import Identity
@@ -45,34 +47,12 @@ from glue.topics.bundle import MessageGroup
 from glue.topics.shared.wire import interest_of, member_id, topic_of
 from glue.topics.wrapped import limited, sampled
 from glue.transport import slow_receivers
+from tests.golden.payloads import ARROW, CODED, TEMPERATURE
 
 DATAGRAM = 448  # bytes: 256 of body
 DELAY = 0.0005  # seconds from sender to receiver
 WALL_CLOCK = 1_700_000_000.0
 NAMES = ("kitchen", "hall", "attic", "garden")
-
-
-CODED = {
-    "msgpack": bytes.fromhex("83a26f6ec3a5736861646592010ba464617461c4030001ff"),
-    "cbor": bytes.fromhex("a3626f6ef56573686164658201f9d6406464617461430001ff"),
-    "numpy": b'{"dtype":"<i2","shape":[2,3]}  \n' + bytes.fromhex("01000200030004000500ffff"),
-}
-"""Payloads by the name of their codec, in the order of the codecs' numbers."""
-
-ARROW = bytes.fromhex(
-    "ffffffff780000001000000000000a000c000600050008000a000000000104000c00000008000800000004000800000004000000"
-    "0100000014000000100014000800060007000c00000010001000000000000102100000001c000000040000000000000001000000"
-    "6e00000008000c0008000700080000000000000110000000ffffffff8800000014000000000000000c0016000600050008000c00"
-    "0c0000000003040018000000080000000000000000000a0018000c00040008000a0000003c000000100000000300000000000000"
-    "00000000020000000000000000000000000000000000000000000000000000000600000000000000000000000100000003000000"
-    "00000000000000000000000001000200fdff0000ffffffff00000000"
-)
-"""A record batch of one column `n` with the 16-bit integers 1, 2 and -3, as pyarrow writes it."""
-
-TEMPERATURE = (
-    b'{"properties":{"celsius":{"type":"number"}},"required":["celsius"],"title":"Temperature","type":"object"}'
-)
-"""The JSON Schema of a dataclass `Temperature` with one field."""
 
 
 class Sent(NamedTuple):
@@ -367,7 +347,26 @@ def what_consumers_say(lan: Lan) -> dict[str, bytes]:
     head = {"tell": "shares", **consumer, "epoch": 1, "shares": shares}
     told = publication(tell_topic(hall, life), encode(head, [group]))
     golden["consumer-shares"] = of(lan.run(1, "attic", told), "attic", "transport", "data")[0]
-    return golden
+    return golden | what_receivers_are_told(lan)
+
+
+def what_receivers_are_told(lan: Lan) -> dict[str, bytes]:
+    """Two messages of hall to a lamp that the attic hosts, the second with an answer, and the attic's report."""
+    host, caller = at_topic(endpoint_id("attic")), at_topic(endpoint_id("hall"))
+    lan.run(1, "attic", Unsubscribe(3), Subscribe(6, host))
+    lan.run(1, "hall", Unsubscribe(5), Subscribe(7, caller))
+    partition = partition_of("a", 64)
+    messages = [
+        Entry(1, "a", b"\x01", False, 0.0, 0.0, (), None),
+        Entry(2, "a", b'"get"', True, 0.0, 2.0, ("door/1",), None),
+    ]
+    sent = publication(host, encode_batch(1, ":lamp", partition, 64, messages))
+    report = Report([1], [(2, endpoint_id("kitchen"))], [(1, [1])], [(1, Result(2, ANSWER, b"true", True))])
+    told = publication(caller, encode_report(report))
+    return {
+        "receivers-batch": of(lan.run(1, "hall", sent), "hall", "transport", "data")[0],
+        "receivers-report": of(lan.run(1, "attic", told), "attic", "transport", "data")[0],
+    }
 
 
 def a_group_of_receivers(lan: Lan) -> dict[str, bytes]:

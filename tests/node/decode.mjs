@@ -181,11 +181,38 @@ const CODECS = { 1: ["msgpack", msgpack], 2: ["cbor", cbor], 3: ["numpy", numpy]
 
 /** What a payload means. */
 function meaning(group, payload) {
+  if (group.topic.startsWith("$glue/receivers/at/")) return ofReceivers(payload);
   if (group.codec) {
     const [name, decode] = CODECS[group.codec] ?? [group.codec, hex];
     return { [name]: decode(payload) };
   }
   return group.json ? { json: JSON.parse(payload.toString("utf8")) } : hex(payload);
+}
+
+/** What a batch of messages to receivers means, or a report. */
+function ofReceivers(payload) {
+  const [head, rest] = split(payload);
+  let start = 0;
+  const take = (size) => rest.subarray(start, (start += size));
+  const shown = (bytes, json) => (json ? { json: JSON.parse(bytes.toString("utf8")) } : hex(bytes));
+  if (!("batch" in head)) {
+    const { taken = [], moved = [], done = [] } = head;
+    const results = (head.results ?? []).map(([batch, seq, status, size, json]) => {
+      return { batch, seq, status, payload: shown(take(size), json) };
+    });
+    return { report: { taken, moved, done, results } };
+  }
+  const end = rest.indexOf(NEWLINE);
+  const payloads = JSON.parse(take(end).toString("utf8")).map((json) => ({ json }));
+  take(1);
+  for (const [index, size] of head.bytes ?? []) payloads[index] = hex(take(size));
+  const asks = Object.fromEntries((head.asks ?? []).map(([index, within, path]) => [index, [within / 1000, path]]));
+  const messages = head.seqs.map((seq, index) => {
+    const [within, path] = asks[index] ?? [0, []];
+    return { seq, id: head.ids[index], within, path, payload: payloads[index] };
+  });
+  const { kind, partition, partitions } = head;
+  return { batch: { number: head.batch, kind, partition, partitions, messages } };
 }
 
 /** The messages of a bundle, each on its own. */
