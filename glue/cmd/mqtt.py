@@ -29,7 +29,7 @@ from glue.errors import ConfigurationError, GlueError, InterfaceError
 from glue.gateway.mqtt.files import FileAccess, write_password
 from glue.gateway.mqtt.gateway import MQTT_PORT, TLS_PORT, Gateway
 from glue.gateway.mqtt.limits import Limits
-from glue.gateway.mqtt.neighbours import DOORS
+from glue.gateway.names import MQTT_DOORS
 from glue.gateway.thread import in_thread
 
 FIELDS = {
@@ -145,8 +145,8 @@ def show(arguments: argparse.Namespace, output: CommandOutput, what: str) -> int
     with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
         try:
             with output.progress("asking the doors"):
-                common.wait_for(partial(endpoint.wait_for_responders, DOORS, 1), DOOR_TIMEOUT)
-                replies = list(endpoint.request_all(DOORS, what, DOOR_TIMEOUT))
+                common.wait_for(partial(endpoint.wait_for_responders, MQTT_DOORS, 1), DOOR_TIMEOUT)
+                replies = list(endpoint.request_all(MQTT_DOORS, what, DOOR_TIMEOUT))
         except glue.NoResponderError:
             print("glue mqtt: no door is known on this network", file=sys.stderr)
             return common.FAILURE

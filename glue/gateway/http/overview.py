@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
 import glue
 from glue.aio import Endpoint
+from glue.errors import NoResponderError
 from glue.gateway.http.door import Door
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.routes import Route, answer
 from glue.gateway.http.tokens import Rights
+from glue.gateway.names import MQTT_DOORS
 from glue.metrics.exposition import CONTENT_TYPE, exposition
 from glue.transport.layer import Transport
 
@@ -22,6 +25,8 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The page loads nothing: scripts and styles are in it."""
+ASK_TIME: Final = 2.0
+"""Seconds for MQTT doors to answer."""
 
 
 @cache
@@ -69,6 +74,19 @@ def link_of(endpoint: Endpoint, peer: str) -> dict[str, Any]:
                 if member.round_trip.measured:
                     found["round_trip_ms"] = round(member.round_trip.smoothed * 1e3, 3)
     return found
+
+
+async def mqtt_clients(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """List the clients of all MQTT doors of the network; `doors` names those that answered."""
+    check_admin(rights)
+    doors: list[str] = []
+    clients: list[dict[str, Any]] = []
+    with suppress(NoResponderError):
+        async for reply in door.endpoint.request_all(MQTT_DOORS, "clients", ASK_TIME):
+            if isinstance(reply.payload, list):
+                doors.append(reply.responder)
+                clients += [{**one, "door": reply.responder} for one in reply.payload if isinstance(one, dict)]
+    return answer({"doors": sorted(doors), "clients": clients})
 
 
 async def status(door: Door, rights: Rights, request: web.Request) -> web.Response:
@@ -127,6 +145,7 @@ ROUTES = [
     Route("GET", "/v1/health", health, "Whether the door works", is_open=True),
     Route("GET", "/v1/status", status, "Counters of the door, and what this client may do"),
     Route("GET", "/v1/endpoints", endpoints, "The endpoints of the network"),
+    Route("GET", "/v1/mqtt/clients", mqtt_clients, "The clients of the MQTT doors of the network"),
     Route("GET", "/metrics", metrics, "Counters for Prometheus"),
     Route("GET", "/openapi.json", openapi, "This description", is_open=True),
     Route("GET", "/asyncapi.json", asyncapi, "The typed topics of the network"),

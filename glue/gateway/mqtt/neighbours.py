@@ -21,9 +21,7 @@ from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.plugins import Plugin
 from glue.gateway.mqtt.session import Client, Session
-
-DOORS = "$mqtt/doors"
-"""The topic on which doors answer requests."""
+from glue.gateway.names import MQTT_DOORS
 
 CONNECTED = "$mqtt/connected"
 """The topic on which doors announce clients: a list of pairs of client id and number."""
@@ -61,18 +59,18 @@ class Neighbours(Plugin):
     def begin(self) -> None:
         """Listen to other doors, and answer them."""
         self._subscription = self._endpoint.subscribe(CONNECTED, self._other_connected, local=False)
-        self._endpoint.respond(DOORS, self._answer)
+        self._endpoint.respond(MQTT_DOORS, self._answer)
         self._broker.may_be_elsewhere = lambda: bool(self._others())
         self._new.update({name: session.epoch for name, session in self._broker.sessions.items() if session.epoch})
 
     def _others(self) -> list[str]:
         """The other doors."""
-        return [one for one in self._endpoint._core.requests.responders(DOORS) if one != self._endpoint.id]
+        return [one for one in self._endpoint._core.requests.responders(MQTT_DOORS) if one != self._endpoint.id]
 
     async def rest(self, client_id: str) -> Any:
         """Ask for what came at the former door of a session since it was taken, a value for `give_rest`."""
         with suppress(GlueError):
-            async for reply in self._endpoint.request_all(DOORS, ["rest", client_id], SEEK_TIMEOUT):
+            async for reply in self._endpoint.request_all(MQTT_DOORS, ["rest", client_id], SEEK_TIMEOUT):
                 if reply.payload is not None:
                     return reply.payload
         return None
@@ -108,7 +106,7 @@ class Neighbours(Plugin):
     async def _ask(self, door: str, what: str, value: Any) -> Any:
         """Ask one other door; None if it does not answer."""
         with suppress(GlueError):
-            async for reply in self._endpoint.request_all(DOORS, [what, door, value], SEEK_TIMEOUT):
+            async for reply in self._endpoint.request_all(MQTT_DOORS, [what, door, value], SEEK_TIMEOUT):
                 if reply.payload is not None:
                     return reply.payload
         return None
@@ -117,7 +115,7 @@ class Neighbours(Plugin):
         """Ask the other doors for a session: a value for `settle`, a text if it cannot move, None if there is none."""
         found: list[Any] = []
         with suppress(GlueError):
-            replies = self._endpoint.request_all(DOORS, ["take", client_id], SEEK_TIMEOUT)
+            replies = self._endpoint.request_all(MQTT_DOORS, ["take", client_id], SEEK_TIMEOUT)
             found += [reply.payload async for reply in replies if reply.payload is not None]
         sessions = [one for one in found if isinstance(one, dict) and isinstance(one.get("epoch"), int)]
         return max(sessions, key=lambda one: one["epoch"], default=next(iter(found), None))

@@ -21,6 +21,7 @@ ROWS = "[...document.querySelectorAll('.row')].map(row => [...row.children].map(
 def test_the_page_shows_what_is_published(door: Doors, lan: Lan, tmp_path: Path) -> None:
     boiler = lan.start("boiler")
     pictures = os.environ.get("GLUE_PICTURES")
+    boiler.respond("$mqtt/doors", lambda request: [{"client": "meter-7", "user": None, "sent": 12}])  # as an MQTT door
     with door(models=("plant",)) as gateway, browser(tmp_path / "browser") as page:
         url = f"http://127.0.0.1:{gateway.port}/"
         with Client(url) as user:
@@ -63,7 +64,12 @@ def test_the_page_shows_what_is_published(door: Doors, lan: Lan, tmp_path: Path)
             "document.querySelector('fieldset button').click()"
         )
         assert got.get(PATIENCE).payload == "off"
-        for view, text in [("endpoints", "boiler"), ("models", '{"open":true}'), ("deliveries", "plant/#")]:
+        for view, text in [
+            ("endpoints", "boiler"),
+            ("models", '{"open":true}'),
+            ("deliveries", "plant/#"),
+            ("mqtt", "meter-7"),
+        ]:
             page.value(f"document.querySelector('[data-view={view}]').click()")
             page.wait(f"document.getElementById('{view}').innerText.includes('{text}')")
         page.show(url, 390, 700, dark=True)
