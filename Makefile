@@ -9,7 +9,11 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 METADATA := setup.cfg pyproject.toml
 PURE := contract stack fastpath serialization discovery fragmentation transport topics model requests simulation recorded
 
-.PHONY: help demo test quick check site dist mutants format clean
+# Python keeps its bytecode, whatever the environment says: hundreds of tests start programs, and without bytecode each
+# of them would compile glue first.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo test quick check style types site dist mutants format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -25,12 +29,16 @@ test: $(VENV)/.installed-dev ## all tests; what they need is installed where pos
 quick: $(VENV)/.installed-dev ## tests of the pure layers alone: no socket, no thread, no Java; a minute
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope -m "not slow" $(PURE:%=tests/%) $(ARGUMENTS)
 
-check: $(VENV)/.installed-dev ## format, lint, types, import rules, the documentation's examples
+check: style types ## format, lint, types, import rules, the documentation's examples
+	$(BIN)/python -m pytest tests/docs tests/repository/test_style.py
+
+style: $(VENV)/.installed-dev ## format, lint, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/docs tests/repository/test_style.py
+
+types: $(VENV)/.installed-dev ## types, checked strictly
+	$(BIN)/mypy
 
 site: $(VENV)/.installed-docs ## the documentation as HTML in site/html; its notebook runs, no link is dead
 	@rm -rf site

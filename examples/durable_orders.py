@@ -16,6 +16,7 @@ def main() -> None:
             shop.wait_for_keepers("orders/books", 1, timeout=5)
             receipt = shop.publish("orders/books", {"title": "Emma"}, receipt=True, acks="disk")
             print(receipt.wait(5), receipt.durable)
+            acknowledged = 0
             for count in shop.publish_durable("orders/books", [{"title": "Persuasion"}, {"title": "Sanditon"}]):
                 acknowledged = count
             print(acknowledged, "more orders are on disk")

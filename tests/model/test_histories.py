@@ -105,8 +105,7 @@ class Plant:
         return sum(not operation.is_unknown for operation in self.history)
 
 
-@pytest.mark.parametrize("durable", [True, False], ids=["on disk", "in memory"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("seed", "durable"), [(1, True), (2, True), (3, True), (0, False), (4, False), (5, False)])
 def test_histories_under_faults_are_linearizable(seed: int, durable: bool) -> None:
     plant = Plant(seed, voters=3 + 2 * (seed % 2), durable=durable)
     assert plant.world.run_until(lambda: plant.answers() > 5, timeout=30)

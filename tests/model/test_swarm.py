@@ -13,7 +13,7 @@ from tests.model.planted_bugs import planted
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 600
+SEEDS = 300
 JOBS = 2
 FAILED_ONCE = (1081, 4328, 4971, 5495, 5663)
 """Seeds beyond those that have found mistakes: a learner that was promoted too soon; a late copy of a

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -22,6 +23,12 @@ FUNCTION_LINES = 50
 
 PACKAGE = [path for package in ("glue", "spark") for path in sorted((ROOT / package).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file, parsed once for all rules."""
+    return ast.parse(path.read_text())
 
 
 def name_of(path: Path) -> str:
@@ -55,14 +62,12 @@ def test_every_module_says_what_it_is_for_and_stays_small(path: Path) -> None:
     text = path.read_text()
     lines = text.count("\n")
     assert lines <= FILE_LINES, "two ideas in one file: give each its room"
-    assert not text or ast.get_docstring(ast.parse(text)), "a module opens with what it is for"
+    assert not text or ast.get_docstring(tree_of(path)), "a module opens with what it is for"
 
 
 @pytest.mark.parametrize("path", PACKAGE, ids=name_of)
 def test_every_function_stays_small(path: Path) -> None:
-    functions = [
-        n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    functions = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert {f.name: lines_of(f) for f in functions if lines_of(f) > FUNCTION_LINES} == {}
 
 
@@ -70,7 +75,7 @@ def test_every_function_stays_small(path: Path) -> None:
 def test_of_glue_a_layer_imports_only_the_contract_the_storage_and_the_errors(path: Path) -> None:
     own = "glue." + path.relative_to(ROOT / "glue").parts[0]
     allowed = (own, *SHARED_WITH_LAYERS)
-    for module, taken in imports(ast.parse(path.read_text())):
+    for module, taken in imports(tree_of(path)):
         if module.partition(".")[0] == "glue":
             full = f"{module}.{taken}" if module == "glue" else module
             assert any(f"{full}.".startswith(f"{name}.") for name in allowed), f"{path.name} imports {full}"
@@ -78,7 +83,7 @@ def test_of_glue_a_layer_imports_only_the_contract_the_storage_and_the_errors(pa
 
 @pytest.mark.parametrize("path", sources_of(PURE_LAYERS), ids=name_of)
 def test_a_pure_layer_uses_no_randomness_but_what_it_is_given(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     taken = {name for module, name in imports(tree) if module == "random" and name is not None}
     used = {
         node.attr
@@ -96,7 +101,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     }
     graph: dict[str, set[str]] = {}
     for name, path in modules.items():
-        found = imports(ast.parse(path.read_text()))
+        found = imports(tree_of(path))
         targets = {full if (full := f"{module}.{taken}") in modules else module for module, taken in found}
         graph[name] = {target for target in targets if target in modules and target != name}
     try:

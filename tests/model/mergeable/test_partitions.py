@@ -121,7 +121,7 @@ class Plant:
         return first
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_every_side_of_a_partition_goes_on_writing_and_nothing_acknowledged_is_lost(seed: int) -> None:
     plant = Plant(seed)
     rng = plant.rng
@@ -141,7 +141,7 @@ def test_every_side_of_a_partition_goes_on_writing_and_nothing_acknowledged_is_l
     assert set(found["set/kept"]) == plant.elements
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_with_disks_what_was_acknowledged_survives_every_crash(seed: int) -> None:
     plant = Plant(seed, durable=True)
     for _ in range(5):
