@@ -79,7 +79,7 @@ class Host:
         self.address = f"10.77.0.{number}"
         self.ipv6_address = f"fd77::{number}"
         self.port = f"port{number}"
-        self._switch = switch
+        self.switch = switch
         self._processes: list[subprocess.Popen[Any]] = []
 
     def run(self, command: Sequence[str], timeout: float = 30.0, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -123,20 +123,20 @@ class Host:
 
     def unplug(self) -> None:
         """Pull the cable: eth0 stays on, without a carrier."""
-        ip([f"link set {self.port} down"], self._switch)
+        ip([f"link set {self.port} down"], self.switch)
 
     def plug(self) -> None:
         """Plug the cable in again."""
-        ip([f"link set {self.port} up"], self._switch)
+        ip([f"link set {self.port} up"], self.switch)
         self.wait_until_connected()
 
     def isolate(self, isolated: bool = True) -> None:
         """Forward nothing between this host and other isolated hosts. All other traffic passes as before."""
-        ip([f"link set {self.port} type bridge_slave isolated {'on' if isolated else 'off'}"], self._switch)
+        ip([f"link set {self.port} type bridge_slave isolated {'on' if isolated else 'off'}"], self.switch)
 
     def block_multicast(self) -> None:
         """Let the switch send no multicast to this host. Broadcast, which ARP needs, passes."""
-        ip([f"link set {self.port} type bridge_slave mcast_flood off"], self._switch)
+        ip([f"link set {self.port} type bridge_slave mcast_flood off"], self.switch)
 
     def remove_interface(self) -> None:
         """Remove eth0 from the machine."""
@@ -149,7 +149,7 @@ class Host:
                 f"link add {self.port} type veth peer name eth0 netns {self.namespace}",
                 f"link set {self.port} master br0 up",
             ],
-            self._switch,
+            self.switch,
         )
         self.ip(
             "link set lo up",
@@ -167,7 +167,7 @@ class Host:
     def wait_until_connected(self) -> None:
         """Wait until eth0 is up and the switch forwards for it. A busy kernel takes its time."""
         self.wait_until_up()
-        _wait_for(lambda: _link(self._switch, self.port)["linkinfo"]["info_slave_data"]["state"] == "forwarding")
+        _wait_for(lambda: _link(self.switch, self.port)["linkinfo"]["info_slave_data"]["state"] == "forwarding")
 
     def end_processes(self) -> None:
         """End the processes that `popen` started, with their children."""
