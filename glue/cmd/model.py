@@ -172,7 +172,8 @@ class Terminal:
         leader = printable(status.leader) if status.leader else "none"
         text = (
             f"{status.role} in term {status.term}, leader {leader}, commit index {status.commit_index}, "
-            f"{status.keys} keys; voters: {voters}{'; ' + status.failure if status.failure else ''}"
+            f"{status.keys} {'key' if status.keys == 1 else 'keys'}; voters: {voters}"
+            f"{'; ' + status.failure if status.failure else ''}"
         )
         self._output.event(
             "status", self._output.style("cyan", text), role=status.role, term=status.term, leader=status.leader,

@@ -102,4 +102,4 @@ def missing_extra(error: ImportError) -> Exception:
     """Return what to raise if the package `mcap` cannot be imported."""
     if error.name is not None and error.name.partition(".")[0] != "mcap":
         return error
-    return MissingExtraError.of("recordings in MCAP files", "mcap", "mcap")
+    return MissingExtraError.of("a recording in an MCAP file", "mcap", "mcap")
