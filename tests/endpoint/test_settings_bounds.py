@@ -70,6 +70,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "sched_batch": True,
         "malloc_threshold": 16 << 20,
         "parity": None,
+        "doctor": True,
         "discovery": "multicast",
         "key": None,
         "identity": None,
