@@ -272,7 +272,8 @@ class Exam:
                 "silent": round(now - peer.received_at, 3),
                 "announced": round(age, 3) if age < math.inf else None,
                 "proven": peer.is_proven,
+                "verified": peer.is_verified,
                 "remote": id in self._members.remote,
             }
             peers.append(facts | self.links.of(id))
-        return {"round": self.links.sent_number, "pings": self.links.pings, "peers": peers}
+        return {"round": self.links.sent_number, "pings": self.links.pings, "sent": self.links.count, "peers": peers}

@@ -69,7 +69,7 @@ class Links:
     """The latest round: what this endpoint sent, and what came from each peer."""
 
     def __init__(self) -> None:
-        self.sent_number = self.pings = 0
+        self.sent_number = self.pings = self.count = 0
         self._pinged: frozenset[str] = frozenset()
         self._sent_at: list[float] = []
         self._heard: dict[str, Heard] = {}
@@ -78,6 +78,7 @@ class Links:
     def begin(self, order: Round, peers: Sequence[str]) -> None:
         """Forget the previous round of this endpoint."""
         self.sent_number, self.pings = order
+        self.count = 0
         self._pinged = frozenset(peers)
         self._sent_at = [math.nan] * order.pings
         self._round_trips.clear()
@@ -85,6 +86,7 @@ class Links:
     def sent(self, now: float, place: int) -> None:
         """Record when a ping left."""
         self._sent_at[place] = now
+        self.count = place + 1
 
     def receive(self, now: float, peer: str, ping: Ping) -> None:
         """Count a ping of a peer."""

@@ -7,8 +7,6 @@ must not wait, and not take longer than a millisecond. `SECTIONS` is the one pla
 from __future__ import annotations
 
 import os
-import platform
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -69,6 +67,7 @@ def _report(endpoint: Subject) -> dict[str, Any]:
         "epoch": None if security is None else security.key.newest.number,
         "peers": len(core.peers),
         "waiting": core.waiting,
+        "receive_limit": settings.receive_limit,
         "network": None if network is None else network.describe(),
         "counters": counters,
     }
@@ -83,6 +82,9 @@ def _clock_moved(endpoint: Subject) -> float:
 @cache
 def _place() -> dict[str, Any]:
     """The program and its machine, which stay the same."""
+    import platform  # here: few programs are asked
+    import socket
+
     return {
         "version": sys.modules["glue"].__version__,  # it is above this room, and has been imported
         "python": platform.python_version(),

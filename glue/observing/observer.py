@@ -1,0 +1,191 @@
+"""See a machine and its segment in less than five seconds.
+
+0.0 s  listen to the group on all interfaces, start an endpoint, read the firewall meanwhile
+1.1 s  all endpoints ping each other
+2.5 s  all are asked for their report and for what came of the pings, those without an answer again
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import glue
+from glue.doctor.lanes import ways_of
+from glue.doctor.seen import EndpointSeen, MachineSeen, Seen
+from glue.endpoint.inquiring import begin_round
+from glue.endpoint.sections import SECTIONS
+from glue.errors import GlueError, PortInUseError
+from glue.network import choose_interface, parse_group
+from glue.observing import machine
+from glue.observing.listening import Listener
+from glue.observing.reports import endpoint_seen
+from glue.settings import effective
+from glue.sync.examining import ask_all
+
+MEETING = 1.1  # seconds in which an announcement of each endpoint comes, with the usual interval of a second
+PINGS = ((8, 30), (25, 20), (1 << 30, 8))  # for up to so many peers, so many pings
+MARGIN = 0.25  # seconds after the last ping
+ANSWERS = 1.0  # seconds to wait for answers
+PATIENCE, AGAIN = 0.2, 0.4
+PING_SPACING, PROOF = 0.035, 0.1
+
+Pause = Callable[[float], None]
+
+
+class Observer:
+    """One look. `settings` are the keywords of an endpoint."""
+
+    def __init__(self, settings: dict[str, Any], pause: Pause = time.sleep) -> None:
+        """`pause` waits so many seconds, and may raise."""
+        self.settings = effective(settings)
+        self._keywords = {"announce_interval": 0.25, **settings}
+        self._pause = pause
+        self._started = time.monotonic()
+        self._firewall: tuple[tuple[str, ...], bool] = ((), True)
+
+    def look(self) -> Seen:
+        """See all; takes up to 4.5 s."""
+        errors = machine.error_counters()
+        listener = Listener(self.settings.multicast_address)
+        is_listening = listener.start()
+        reader = threading.Thread(target=self._read_firewall, name="glue doctor firewall", daemon=True)
+        reader.start()
+        endpoint = glue.Endpoint(**self._keywords)
+        try:
+            try:
+                endpoint.start()
+            except (GlueError, OSError) as error:
+                self._pause(MEETING)
+                return self._seen(listener, None, (), {}, errors, reader, failure=error)
+            found = self._examine(endpoint)
+            listener_own = endpoint.id if is_listening else None
+            return self._seen(listener, endpoint, *found, errors, reader, own=listener_own)
+        finally:
+            listener.stop()
+            endpoint.close(0.0)
+
+    def _read_firewall(self) -> None:
+        port = parse_group(self.settings.multicast_address).port
+        self._firewall = machine.firewall((port, self.settings.listen_port or 37319))
+
+    def _examine(self, endpoint: glue.Endpoint) -> tuple[tuple[EndpointSeen, ...], dict[str, Any]]:
+        """Have all ping each other, and ask what came."""
+        self._pause(MEETING)
+        pings = next(pings for most, pings in PINGS if len(endpoint.peers) <= most)
+        number = begin_round(endpoint, pings)
+        self._pause(PROOF + pings * PING_SPACING + MARGIN)
+        asked_at = time.time()
+        answers = {one.id: dict(one.sections) for one in ask_all(endpoint, ["report", "links"], ANSWERS)}
+        ended_at = time.time()
+        own = _own(endpoint)
+        for _ in range(2):  # what is missing may only be late, on a busy machine or a slow link
+            told = {endpoint.id: own["links"], **{id: one["links"] for id, one in answers.items() if "links" in one}}
+            if not any(_is_late(one, number, pings) for one in told.values()) and not _misses(
+                number, pings, told, endpoint.id
+            ):
+                break
+            self._pause(PATIENCE)
+            for again in ask_all(endpoint, ["links"], AGAIN):
+                answers.setdefault(again.id, {}).update(again.sections)
+            own = _own(endpoint)
+        self._round, self._pings = number, pings
+        links = {endpoint.id: own["links"], **{id: told["links"] for id, told in answers.items() if "links" in told}}
+        return self._endpoints(endpoint, own, answers, (asked_at + ended_at) / 2, ended_at - asked_at), links
+
+    def _endpoints(
+        self, endpoint: glue.Endpoint, own: dict[str, Any], answers: dict[str, Any], at: float, width: float
+    ) -> tuple[EndpointSeen, ...]:
+        here = {address for one in machine.interfaces({}, {}) for address in (*one.ipv4, *one.ipv6)}
+        hosts = {address.partition("/")[0] for address in here}
+        known = {one["id"]: one for one in own["links"].get("peers", ())}
+        doctor = EndpointSeen(name=endpoint.name, id=endpoint.id, is_doctor=True, here=True)
+        found = [endpoint_seen(doctor, own["report"], None, 0.0)]
+        for peer in endpoint.peers:
+            told, link = answers.get(peer.id), known.get(peer.id, {})
+            host = str(peer.address[0]).partition("%")[0] if peer.address else ""
+            bare = EndpointSeen(
+                name=peer.name,
+                id=peer.id,
+                address=host,
+                here=host in hosts,
+                answered=told is not None and "report" in told,
+                proven=bool(link.get("proven")) or bool(link.get("pongs")),
+            )
+            found.append(endpoint_seen(bare, told["report"], at, width) if told and "report" in told else bare)
+        return tuple(found)
+
+    def _seen(
+        self,
+        listener: Listener,
+        endpoint: glue.Endpoint | None,
+        endpoints: tuple[EndpointSeen, ...],
+        links: dict[str, Any],
+        errors: dict[str, int],
+        reader: threading.Thread,
+        failure: Exception | None = None,
+        own: str | None = None,
+    ) -> Seen:
+        reader.join(1.0)
+        senders, heard, looped = listener.senders(None if endpoint is None else endpoint.id)
+        group, settings = listener.group, self.settings
+        now = machine.error_counters()
+        interfaces = machine.interfaces(heard, {name: count - errors.get(name, count) for name, count in now.items()})
+        chosen, reason = self._choice()
+        unsent = {}
+        if endpoint is not None:
+            counted = endpoint.statistics["network"]
+            unsent = {cause: n for cause, n in counted.items() if cause.startswith("not sent") and "queue" not in cause}
+        is_sealed = bool(settings.key)
+        seen_here = MachineSeen(
+            interfaces=interfaces, wanted=settings.interface, chosen=chosen, reason=reason,
+            is_ipv6=settings.multicast_address.startswith("["), group=group.host, port=group.port,
+            failure="" if failure is None else str(failure), port_taken=isinstance(failure, PortInUseError),
+            looped=looped if own is not None and not is_sealed else None, blocking=self._firewall[0],
+            firewall_read=self._firewall[1], unsent=unsent, **machine.facts(chosen),
+        )  # fmt: skip
+        peers = endpoint.peers if endpoint is not None else []
+        met = {str(address[0]) for peer in peers if (address := peer.address)}
+        contacts = tuple(str(address[0]) for address in settings.contacts)
+        return Seen(
+            machine=seen_here,
+            network_id=settings.network_id,
+            sealed=is_sealed,
+            senders=senders,
+            endpoints=endpoints,
+            ways=tuple(ways_of(self._round, self._pings, links, endpoint.id)) if links and endpoint else (),
+            contacts=contacts,
+            met=tuple(one for one in contacts if one in met),
+            seconds=round(time.monotonic() - self._started, 2),
+        )
+
+    def _choice(self) -> tuple[str | None, str]:
+        try:
+            family = parse_group(self.settings.multicast_address).family
+            choice = choose_interface(self.settings.interface, family)
+        except (GlueError, OSError):
+            return None, ""
+        return choice.interface.name, choice.reason
+
+
+def _own(endpoint: glue.Endpoint) -> dict[str, Any]:
+    """What the doctor's own endpoint would tell."""
+    inspect = endpoint._running().inspect
+    return {name: inspect(partial(SECTIONS[name], endpoint)) for name in ("report", "links")}
+
+
+def _misses(number: int, pings: int, links: dict[str, Any], doctor: str) -> bool:
+    """Whether some pings, but not all, are missing on any way."""
+    for way in ways_of(number, pings, links, doctor):
+        for came, of in (way.multicast, way.unicast or (0, 0), way.large_multicast, way.large_unicast or (0, 0)):
+            if 0 < came < of:
+                return True
+    return False
+
+
+def _is_late(links: Any, number: int, pings: int) -> bool:
+    """Whether an endpoint was not yet done with the round when it answered."""
+    return isinstance(links, dict) and (links.get("round") != number or links.get("sent") != pings)
