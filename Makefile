@@ -42,7 +42,7 @@ types: $(VENV)/.installed-dev ## types, checked strictly
 
 site: $(VENV)/.installed-docs ## the documentation as HTML in site/html; its notebook runs, no link is dead
 	@rm -rf site
-	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto --conf-dir docs . site/html
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs . site/html
 
 dist: $(VENV)/.installed-dev ## sdist and wheel in dist/; the demo runs from the wheel in an empty environment
 	@rm -rf build dist
