@@ -58,6 +58,7 @@ local ENTRIES = {
         ["introduce"] = { "token", "echo", "epoch", "version", "kind" },
         ["examine"] = { "token", "echo", "epoch", "version", "kind" },
         ["goodbye"] = { "token", "echo", "epoch", "version", "kind" },
+        ["path"] = { "token", "echo", "epoch", "version", "kind" },
     },
     transport = {
         ["data"] = { "kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence" },

@@ -65,6 +65,12 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
+def _interface(value: Any) -> str | tuple[str, ...]:
+    """Check a keyword for interfaces: a name, names with commas between, or a list of names."""
+    names = _split(value) if isinstance(value, str) else _texts(value)
+    return names[0] if len(names) == 1 else names
+
+
 def _key(value: Any) -> Any:
     """Check a keyword for a secret: the path of its file, or the secret itself, which has no other plain type."""
     if isinstance(value, (str, PathLike)):
@@ -82,6 +88,9 @@ NUMBER = Converter("a number", _number, float)
 TRUTH = Converter("true or false", _instance(bool), _truth)
 FILE = Converter("the path of a file", _key, str)
 TEXTS = Converter("a list of text", _texts, _split)
+INTERFACE = Converter("the name of an interface, or a list of names", _interface, _interface)
+
+LINKS = 4  # interfaces of one endpoint, at most: as many as the addresses of a peer that are remembered
 
 
 class Setting(Frozen):
@@ -106,8 +115,8 @@ class Settings(Frozen):
     name: str | None = setting(
         None, TEXT, "the endpoint's name, unique on the network (default: host and a random suffix)"
     )
-    interface: str | None = setting(
-        None, TEXT, "network interface by name, such as en0 (default: chosen, with its reason)"
+    interface: str | tuple[str, ...] | None = setting(
+        None, INTERFACE, "network interface by name, such as en0, or several (default: one is chosen, with its reason)"
     )
     network_id: int = setting(1, INTEGER, "endpoints ignore those with another network id (0 to 65535)")
     multicast_address: str = setting("239.192.137.1:37320", TEXT, "multicast group and port; [group]:port for IPv6")
@@ -160,6 +169,11 @@ class Settings(Frozen):
         self._check(self.parity is None or 0 <= self.parity <= 1, "parity", "a share from 0 to 1")
         self._check(self.discovery in get_args(Discovery), "discovery", "multicast or dns-sd")
         self._check(self.name is None or 0 < _utf8_size(self.name) <= 255, "name", "1 to 255 bytes of UTF-8")
+        links = self.links
+        is_list = len(set(links)) == len(links) <= LINKS and all(links) and self.interface not in ("", ())
+        self._check(is_list, "interface", f"1 to {LINKS} names of interfaces, each only once")
+        is_multicast = len(links) < 2 or self.discovery == "multicast"
+        self._check(is_multicast, "discovery", "multicast, as there are several interfaces")
         for name in ("message_limit", "queue_limit", "receive_limit", "receive_buffer"):
             self._check(1 <= getattr(self, name) <= 1 << 40, name, "a positive number of bytes")
         is_ipv6 = self.multicast_address.startswith("[")
@@ -168,6 +182,16 @@ class Settings(Frozen):
         )
         addresses = [_address(peer) for peer in self.peers]
         self._check(all(found and (len(found) == 4) == is_ipv6 for found in addresses), "peers", wanted)
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """The names of several interfaces; empty if one is named, or none."""
+        return self.interface if isinstance(self.interface, tuple) else ()
+
+    @property
+    def one_interface(self) -> str | None:
+        """The interface that is named, the first of several; None if none is."""
+        return self.interface[0] if isinstance(self.interface, tuple) else self.interface
 
     @property
     def contacts(self) -> list[Address]:
@@ -219,7 +243,7 @@ def _address(text: str) -> Address | None:
 class Keywords(TypedDict, total=False):
     """The keywords of an endpoint besides its name, for editors and type checkers: settings, and layers to replace."""
 
-    interface: str | None
+    interface: str | Sequence[str] | None
     network_id: int | None
     multicast_address: str | None
     listen_port: int | None

@@ -101,15 +101,16 @@ def _security(who: Identity) -> dict[str, Layer[Any, Any, Any, Any]]:
 
 
 def _discovery(who: Identity) -> Discovery | ServiceDiscovery:
-    kind = ServiceDiscovery if who.settings.discovery == "dns-sd" else Discovery
-    layer = kind(
-        endpoint_id=who.endpoint_id,
-        incarnation=who.incarnation,
-        name=who.name,
-        announce_interval=who.settings.announce_interval,
-        lease_intervals=who.settings.lease_intervals,
-        random=who.random,
-    )
+    options: dict[str, Any] = {
+        "endpoint_id": who.endpoint_id,
+        "incarnation": who.incarnation,
+        "name": who.name,
+        "announce_interval": who.settings.announce_interval,
+        "lease_intervals": who.settings.lease_intervals,
+        "random": who.random,
+    }
+    is_registered = who.settings.discovery == "dns-sd"
+    layer = ServiceDiscovery(**options) if is_registered else Discovery(**options, links=who.settings.links)
     for address in who.settings.contacts:
         layer.contact(address)
     return layer

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -71,11 +72,18 @@ class TappedNetwork:
         self._recording: Recording | None = recording
         self._group = group
         self._headers: dict[tuple[Address, Address], tuple[bytes, bytes]] = {}
-        self.statistics = network.statistics
         self.filenos = network.filenos
         self.wait = network.wait
         self.wake = network.wake
         self.maintain = network.maintain
+
+        if (follow := getattr(network, "follow_links", None)) is not None:
+            self.follow_links = follow
+
+    @property
+    def statistics(self) -> Counter[str]:
+        """The counters of the wrapped network."""
+        return self._network.statistics
 
     @property
     def datagram_size(self) -> int:

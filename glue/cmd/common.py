@@ -89,7 +89,10 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
     group = parser.add_argument_group(
         "network", "what is not given here comes from the GLUE_... environment variables, else from the defaults"
     )
-    group.add_argument("--interface", metavar="NAME", help="network interface, such as en0 (default: chosen)")
+    group.add_argument(
+        "--interface", action="append", metavar="NAME",
+        help="network interface, such as en0 (default: chosen); several, repeated or with commas, are used at once",
+    )  # fmt: skip
     group.add_argument("--multicast-address", metavar="GROUP:PORT", help="default 239.192.137.1:37320")
     group.add_argument("--listen-port", type=int, metavar="PORT", help="UDP port for unicast (default: any free one)")
     group.add_argument(
@@ -117,6 +120,8 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
 def settings_from(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that were given on the command line, as keywords of `glue.Endpoint`."""
     given = {setting: getattr(arguments, option) for setting, option in OPTIONS.items()}
+    if given["interface"] is not None:
+        given["interface"] = ",".join(given["interface"])
     return {setting: value for setting, value in given.items() if value is not None}
 
 

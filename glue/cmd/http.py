@@ -21,7 +21,7 @@ from pathlib import Path
 import glue.aio
 from glue.cmd import common
 from glue.cmd.output import CommandOutput
-from glue.cmd.session import choose, watched
+from glue.cmd.session import chosen, watched
 from glue.cmd.tls import add_tls_options, server_context
 from glue.errors import ConfigurationError, GlueError, InterfaceError
 from glue.gateway.http.gateway import HTTP_PORT, Gateway
@@ -129,8 +129,8 @@ def report(output: CommandOutput, gateway: Gateway, is_secure: bool) -> None:
     endpoint = gateway.endpoint
     scheme = "https" if is_secure else "http"
     where = f"{scheme}://localhost:{gateway.port}/"
-    choice = choose(endpoint.settings)
-    text = f"{endpoint.name} on {choice.reason}; {where}; {gateway.access.describe()}; Ctrl-C ends"
+    _, reason = chosen(endpoint.settings)
+    text = f"{endpoint.name} on {reason}; {where}; {gateway.access.describe()}; Ctrl-C ends"
     output.event("started", output.style("dim", text), id=endpoint.id, port=gateway.port, url=where)
 
 

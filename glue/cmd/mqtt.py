@@ -23,7 +23,7 @@ import glue
 import glue.aio
 from glue.cmd import common
 from glue.cmd.output import CommandOutput, printable
-from glue.cmd.session import choose, open_endpoint, watched
+from glue.cmd.session import chosen, open_endpoint, watched
 from glue.cmd.tls import add_tls_options, server_context
 from glue.errors import ConfigurationError, GlueError, InterfaceError
 from glue.gateway.mqtt.files import FileAccess, write_password
@@ -132,8 +132,8 @@ def report(output: CommandOutput, gateway: Gateway, access: FileAccess) -> None:
         served.append(f"mqtt over TLS on port {gateway.tls_port}")
     if gateway.websocket_port:
         served.append(f"websockets on port {gateway.websocket_port}")
-    choice = choose(endpoint.settings)
-    text = f"{endpoint.name} on {choice.reason}; {', '.join(served)}; {access.describe()}; Ctrl-C ends"
+    _, reason = chosen(endpoint.settings)
+    text = f"{endpoint.name} on {reason}; {', '.join(served)}; {access.describe()}; Ctrl-C ends"
     output.event(
         "started", output.style("dim", text), id=endpoint.id, port=gateway.port, tls_port=gateway.tls_port,
         websocket_port=gateway.websocket_port,

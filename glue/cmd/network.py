@@ -19,7 +19,7 @@ from typing import Any
 from glue.cmd import common
 from glue.cmd.common import settings_from
 from glue.cmd.output import CommandOutput, payload_fields, payload_text, table
-from glue.cmd.session import address_text, choose
+from glue.cmd.session import address_text, choose, chosen
 from glue.contract import Train
 from glue.contract.sealed import HEAD, sealed_network
 from glue.errors import ConfigurationError
@@ -94,26 +94,26 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
 
 def report_interfaces(settings: Settings, output: CommandOutput) -> None:
     """Report the interfaces, and the chosen one with the reason."""
-    choice = choose(settings)
+    names, reason = chosen(settings)
     rows = [["interface", "state", "kind", "mtu", "addresses"]]
     for interface in list_interfaces():
         state = "up" if interface.up else "down"
         kind = "loopback" if interface.loopback else "virtual" if interface.virtual else "hardware"
         addresses = [*interface.ipv4, *interface.ipv6]
         rows.append([interface.name, state, kind, str(interface.mtu), " ".join(addresses)])
-        is_chosen = interface.name == choice.interface.name
+        is_chosen = interface.name in names.split(",")
         output.event(
             "interface", interface=interface.name, state=state, kind=kind, addresses=addresses, chosen=is_chosen
         )
-    lines = [*table(rows), "", output.style("bold", f"chosen: {choice.reason}")]
-    output.event("chosen", "\n".join(lines), interface=choice.interface.name, reason=choice.reason)
+    lines = [*table(rows), "", output.style("bold", f"chosen: {reason}")]
+    output.event("chosen", "\n".join(lines), interface=names, reason=reason)
 
 
 def exchange(arguments: argparse.Namespace, settings: Settings, output: CommandOutput) -> None:
     """Send numbered datagrams if asked to, and show received ones, until the command ends."""
     seal = Seal(settings)
     network = MulticastNetwork(
-        interface=settings.interface,
+        interface=choose(settings).interface.name if settings.interface else None,
         multicast_address=settings.multicast_address,
         listen_port=settings.listen_port,
         receive_buffer=settings.receive_buffer,

@@ -11,6 +11,7 @@ from typing import Any
 import glue
 from glue.cmd import common, logs
 from glue.cmd.output import CommandOutput, payload_fields, printable
+from glue.errors import ConfigurationError
 from glue.metrics import Measured, MetricsServer, exposition, parse_address
 from glue.network import Choice, choose_interface, parse_group
 from glue.settings import Settings
@@ -77,22 +78,32 @@ def publish(endpoint: glue.Endpoint, topic: str, payload: Any, **options: Any) -
 
 
 def choose(settings: Settings) -> Choice:
-    """Return the interface that an endpoint with these settings uses, and why."""
-    return choose_interface(settings.interface, parse_group(settings.multicast_address).family)
+    """Return the interface that these settings name or choose, and why. Raises ConfigurationError for several."""
+    if settings.links:
+        raise ConfigurationError(f"--interface {','.join(settings.links)}: this command takes one interface at a time")
+    return choose_interface(settings.one_interface, parse_group(settings.multicast_address).family)
+
+
+def chosen(settings: Settings) -> tuple[str, str]:
+    """Return the names of the interfaces that an endpoint with these settings uses, and why."""
+    if settings.links:
+        return ",".join(settings.links), f"{' and '.join(settings.links)}, as asked for"
+    choice = choose(settings)
+    return choice.interface.name, choice.reason
 
 
 def report_start(output: CommandOutput, endpoint: glue.Endpoint) -> None:
     """Report this endpoint's name and network."""
     settings = endpoint.settings
-    choice = choose(settings)
-    text = f"{endpoint.name} on {choice.reason}; Ctrl-C ends"
+    interface, reason = chosen(settings)
+    text = f"{endpoint.name} on {reason}; Ctrl-C ends"
     output.event(
         "started",
         output.style("dim", text),
         id=endpoint.id,
         incarnation=endpoint.incarnation,
-        interface=choice.interface.name,
-        reason=choice.reason,
+        interface=interface,
+        reason=reason,
         multicast_address=settings.multicast_address,
         network_id=settings.network_id,
     )

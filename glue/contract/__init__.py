@@ -3,6 +3,7 @@
 from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, TopicRoutes, Upward
+from glue.contract.links import GroupOn, link_of, on_link, without_link
 from glue.contract.metadata import Metadata
 from glue.contract.news import (
     Addressed,
@@ -14,6 +15,7 @@ from glue.contract.news import (
     Missed,
     NameClash,
     News,
+    PathChanged,
     PeerAdded,
     PeerInterest,
     PeerRemoved,
@@ -36,6 +38,7 @@ from glue.contract.requests import (
     ExecuteWill,
     Interest,
     Leave,
+    LinkChanged,
     Options,
     Order,
     Publication,
@@ -71,11 +74,13 @@ __all__ = [
     "FirstRoundOver",
     "Flow",
     "FrameGap",
+    "GroupOn",
     "Header",
     "Inbound",
     "Interest",
     "Layer",
     "Leave",
+    "LinkChanged",
     "Metadata",
     "Missed",
     "NameClash",
@@ -85,6 +90,7 @@ __all__ = [
     "Order",
     "Outbound",
     "Partner",
+    "PathChanged",
     "PeerAdded",
     "PeerInterest",
     "PeerRemoved",
@@ -102,4 +108,7 @@ __all__ = [
     "Unsubscribe",
     "Upward",
     "advanced",
+    "link_of",
+    "on_link",
+    "without_link",
 ]

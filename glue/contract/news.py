@@ -226,8 +226,31 @@ class NameClash:
         self.address = address
 
 
+class PathChanged:
+    """From discovery: what goes to a peer takes another way from now on.
+
+    `is_lost` tells that the former way has failed, so what is unacknowledged was most likely lost on it.
+    """
+
+    __slots__ = ("address", "is_lost", "peer")
+
+    def __init__(self, peer: str, address: Address, is_lost: bool) -> None:
+        self.peer = peer
+        self.address = address
+        self.is_lost = is_lost
+
+
 News = (
-    PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | FrameGap | Addressed | Receipted
+    PeerAdded
+    | PeerRemoved
+    | PeerInterest
+    | PathChanged
+    | FirstRoundOver
+    | NameClash
+    | Undelivered
+    | FrameGap
+    | Addressed
+    | Receipted
 )
 Event = Delivery | Missed | Rung | Surveyed | News
 """The events of a stack for the application."""

@@ -218,6 +218,16 @@ class Leave:
     __slots__ = ()
 
 
-Order = Interest | Accept | Leave
+class LinkChanged:
+    """From the network to discovery, by way of the driver: a link can be used from now on, or cannot."""
+
+    __slots__ = ("is_up", "link")
+
+    def __init__(self, link: str, is_up: bool) -> None:
+        self.link = link
+        self.is_up = is_up
+
+
+Order = Interest | Accept | Leave | LinkChanged
 Request = Publication | Subscribe | Unsubscribe | Acknowledge | ExecuteWill | Survey | Alarm | Record | Order
 """The requests of an application to a stack."""

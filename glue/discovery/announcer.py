@@ -97,6 +97,11 @@ class Announcer:
         """Before that nothing has to go along with, or before, what is sent."""
         return -math.inf if self.is_fresh else self.rides_from
 
+    def hurry(self, now: float) -> None:
+        """Announce at once, as new listeners may be in reach."""
+        if self.due < math.inf:
+            self.due = self.rides_from = now
+
     def stop(self) -> None:
         """Announce nothing any more."""
         self.due = self.rides_from = math.inf

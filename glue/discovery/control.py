@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from random import Random
 
-from glue.contract import Address, Inbound, Outbound
+from glue.contract import Address, Inbound, Outbound, without_link
 from glue.discovery.announcer import CALM_BODY, Announcer
 from glue.discovery.first_round import FirstRound
 from glue.discovery.peers import ASK_SPACING, CREDIT_LIMIT, PROBES, KnownPeer
@@ -127,6 +127,10 @@ class ControlSender:
             self.send_all(ANNOUNCE, body)
         self.call_remote(now, body)
 
+    def hurry(self, now: float) -> None:
+        """Announce at once, as new listeners may be in reach."""
+        self._announcer.hurry(now)
+
     def ask_again(self, now: float, is_multicast: bool) -> None:
         """Ask those endpoints to answer again that know other peers than this endpoint knows."""
         body = self._announcer.calm_body
@@ -142,9 +146,10 @@ class ControlSender:
             return
         known = members.digest if rendezvous.is_asking(now) else None
         for peer in members.table.values():
-            is_free = peer.address in strangers  # to be called in any case, whether that is a peer or not
-            strangers.pop(peer.address, None)
-            asked = known if peer.address in rendezvous.contacts else None
+            address = without_link(peer.address)
+            is_free = address in strangers  # to be called in any case, whether that is a peer or not
+            strangers.pop(address, None)
+            asked = known if rendezvous.is_contact(address) else None
             if (is_free or peer.id in members.remote) and not (is_between and peer.is_verified and asked is None):
                 self.call(now, peer, body, is_free, asked)
         for address in strangers:

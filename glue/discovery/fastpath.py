@@ -16,7 +16,7 @@ class DiscoveryFastPath:
     def __init__(self, layer: Discovery, has_part: bool = True) -> None:
         """`has_part`: whether the layer takes part in sessions."""
         self._layer = layer
-        self._table = layer.table
+        self._table = layer.direct  # peers with several paths take the ordinary way
         self._has_part = has_part
 
     def receive_one(self, now: float, item: Inbound) -> Inbound | None:

@@ -4,7 +4,8 @@ Each endpoint multicasts its identity and its interests: on start, at each chang
 newcomer is answered at once by unicast, so that two endpoints know each other within one round trip. Any datagram of
 a peer renews the peer's lease. A peer that is silent for most of the lease is probed, so that lost announcements alone
 hardly ever remove a peer. Data passes through: up only from current lives of known peers, down to the peers'
-addresses. Peers out of reach of multicast get announcements and shared data by unicast (see `rendezvous`).
+addresses. Peers out of reach of multicast get announcements and shared data by unicast (see `rendezvous`). A peer with
+several addresses is reached by the best of them (see `links`).
 
 The layer has its own clock, which stands still while the driver is late. Therefore no peer is lost because this
 endpoint was suspended and could not listen.
@@ -13,20 +14,22 @@ endpoint was suspended and could not listen.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import orjson
 
-from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, Upward
+from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, LinkChanged, Outbound, Upward
 from glue.contract.counters import Counters
 from glue.discovery.announcer import IN_STEP, Announcer
 from glue.discovery.control import ControlSender
 from glue.discovery.exam import Exam
 from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
+from glue.discovery.links import Links
 from glue.discovery.membership import Membership
 from glue.discovery.peers import WANT_DELAY, KnownPeer, PeerInfo
+from glue.discovery.reach import Reach
 from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
     ANNOUNCE,
@@ -37,6 +40,7 @@ from glue.discovery.wire import (
     INTRODUCE,
     KEY,
     OPERATIONS,
+    PATH,
     PROBE,
     WANT,
     Announcement,
@@ -67,8 +71,11 @@ class Discovery:
         lease_intervals: float = 5.0,
         random: Random,
         multicast: bool = True,
+        links: Sequence[str] = (),
     ) -> None:
         """Without multicast, or beyond its reach, peers are found by way of `contact`, or they find this endpoint.
+
+        `links` are the names of this endpoint's links, if it has several.
 
         Raises ConfigurationError for a name that takes more than 512 bytes as JSON.
         """
@@ -79,12 +86,17 @@ class Discovery:
         self._incarnation = incarnation
         self._interval = announce_interval
         self._multicast = multicast
+        self._reaches_all = multicast and not links
         self._announcer = Announcer(name, announce_interval, random)
         self._members = Membership(endpoint_id, self.statistics, random)
-        self.table = self._members.table  # the known peers by id
+        self.table, self.direct = self._members.table, self._members.direct  # the known peers by id; with one address
         self._rendezvous = Rendezvous(self.statistics)
         self._first_round = FirstRound(self._members)
         self._sender = ControlSender(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
+        self._reach = Reach(
+            endpoint_id, multicast, self._members, self._rendezvous, self._sender, self._announcer, self.statistics
+        )
+        self.links = Links(endpoint_id, links, self._members, self._sender, self.statistics, random)
         self._learning = Learning(self._members, self._sender, self.statistics, announce_interval, lease_intervals)
         self.exam = Exam(self._members, self._sender, self.statistics, random)
         self.exam.is_multicast = multicast
@@ -100,14 +112,14 @@ class Discovery:
             INTRODUCE: self._on_introductions,
             EXAMINE: self.exam.receive,
             GOODBYE: self._on_goodbye,
+            PATH: self.links.answer,
         }
-
-    # ---------------------------------------------------------------------------------------- the contract
 
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        return -math.inf if self.exam.orders else self._due + self.paused
+        due = -math.inf if self.exam.orders else self._due + self.paused
+        return due if due < self.links.due else self.links.due
 
     @property
     def _due(self) -> float:
@@ -116,12 +128,13 @@ class Discovery:
 
     @property
     def reaches_all(self) -> bool:
-        """Whether multicast reaches every peer."""
-        return self._multicast and not self._members.remote
+        """Whether multicast reaches every peer, without a choice of links."""
+        return self._reaches_all and not self._members.remote
 
     def commit(self) -> None:
         """Find out until when data just passes."""
-        self.calm_until = min(self._due, self._announcer.calm_until) + self.paused - ROUNDING
+        calm_until = min(self._due, self._announcer.calm_until) + self.paused - ROUNDING
+        self.calm_until = calm_until if calm_until < self.links.due else self.links.due
 
     @property
     def is_first_round_over(self) -> bool:
@@ -151,9 +164,11 @@ class Discovery:
             peer = table.get(item.peer)
             if peer is not None and peer.incarnation == item.incarnation and peer.speaks_from(item.address):
                 peer.received_at = now
+                if peer.paths is not None:
+                    self.links.heard(peer, item.address)
                 up.append(item)
             else:
-                self._members.refuse(item)
+                self.links.refuse(now, peer, item)
         in_step = items and len(table) in IN_STEP
         if now >= (self._announcer.rides_from if in_step else self._announcer.due):
             self._announce(now)
@@ -165,6 +180,8 @@ class Discovery:
             self._go_round(now)
         if self.exam.is_due(now):
             self.exam.advance(now)
+        if self.links.now >= self.links.due:
+            up += self.links.advance()
         return up, self._sender.take() if self._sender.outbox else []
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
@@ -174,9 +191,12 @@ class Discovery:
             if item.__class__ is Outbound:
                 self._route(now, item)
             elif isinstance(item, Interest):
-                self._change(now, item)
+                if self._state != LEFT and (unknown := self._announcer.change(now, item)):
+                    self.statistics["unknown interest withdrawn"] += unknown
             elif isinstance(item, Leave):
                 self._leave()
+            elif isinstance(item, LinkChanged):
+                self.links.link_changed(now, item)
             else:
                 self.statistics["order not understood"] += 1
         if now >= self._announcer.rides_from:
@@ -196,6 +216,7 @@ class Discovery:
     def _listen(self, now: float) -> float:
         """The time on the layer's clock: never later than the next timer, however late the call is."""
         self.calm_until = -math.inf  # until `commit`
+        self.links.now = now
         if self._state is None:
             self._state = PRESENT
             self._announcer.due = now
@@ -209,8 +230,6 @@ class Discovery:
         self.paused = now - due
         return due
 
-    # ----------------------------------------------------------------------------------------- going down
-
     def _route(self, now: float, item: Outbound) -> None:
         if not item.peers:
             for peer in self._members.remote.values():
@@ -221,18 +240,16 @@ class Discovery:
             if not self._multicast:
                 return
             self._sender.tell_all()
-            item.address = TO_PEERS
+            item.address = self.links.to_group() if self.links.names else TO_PEERS
+            self.links.sent_all()
         elif known := self._members.table.get(item.peers[0]):
             self._sender.tell(now, known)
             item.address = known.address
+            self.links.sent(known)
         else:
             self.statistics["unknown destination"] += len(item.bodies)
             return
         self._sender.outbox.append(item)
-
-    def _change(self, now: float, item: Interest) -> None:
-        if self._state != LEFT and (unknown := self._announcer.change(now, item)):
-            self.statistics["unknown interest withdrawn"] += unknown
 
     def _leave(self) -> None:
         if self._state == LEFT:
@@ -241,6 +258,7 @@ class Discovery:
         self._announcer.stop()
         self._first_round.end()
         self.exam.stop()
+        self.links.stop()
         self._check_at = self._rendezvous.call_at = math.inf
         self._sender.leave(self._multicast)
 
@@ -250,8 +268,6 @@ class Discovery:
         if self._check_at < self._announcer.due:  # received datagrams have most likely postponed it since
             self._check_at = self._next_check()
         self._sender.announce(now, body, self._multicast)
-
-    # ------------------------------------------------------------------------------------------- going up
 
     def _control(self, now: float, item: Inbound) -> None:
         envelope = Envelope.parse(item.header[KEY])
@@ -265,6 +281,7 @@ class Discovery:
             handler = self._handlers[envelope.kind]
             for body in item.bodies:
                 handler(now, item, envelope, body)
+            self._check_at = min(self._check_at, self.links.controlled(item))
 
     def _on_announcement(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         peer, announcement, is_new = self._members.current(item), None, False
@@ -275,8 +292,9 @@ class Discovery:
                 return
         if peer is not None:
             self._members.settle(now, peer, item, envelope.echo)
-            self._check_at = min(self._check_at, peer.move_at)
         if peer is None or not peer.speaks_from(item.address):
+            if self.links.meet(now, peer, item):
+                return
             if token := self._members.doubts(now, item, envelope.echo):
                 self._sender.challenge(item, token, 0 if peer else envelope.token)
             if peer is not None:
@@ -289,7 +307,7 @@ class Discovery:
         self._sender.receive(now, peer, item, envelope)
         if announcement is not None:
             self._learning.learn(now, peer, announcement, body, envelope.echo)
-        self._locate(now, peer, envelope.kind, is_new)
+        self._reach.locate(now, peer, envelope.kind, is_new)
         self._reply(now, peer, envelope, is_new)
         self._converse(now, peer, envelope)
         if envelope.kind == ANSWER:
@@ -313,19 +331,6 @@ class Discovery:
             others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
             self._sender.introduce(now, peer, others)
 
-    def _locate(self, now: float, peer: KnownPeer, kind: str, is_new: bool) -> None:
-        """Find out whether multicast gets to a peer: as long as its own comes, it is taken to hear ours."""
-        if kind == ANNOUNCE or (is_new and kind != CALL and not self._rendezvous.knows(peer.address)):
-            peer.overheard = now  # or it has, as it answers
-        if kind == ANNOUNCE and self._multicast:
-            self._members.remote.pop(peer.id, None)
-        elif not self._multicast or (
-            now > peer.overheard + peer.lease and (kind in (CALL, PROBE) or self._rendezvous.knows(peer.address))
-        ):
-            self._members.remote[peer.id] = peer
-        if is_new and peer.address in self._rendezvous.contacts:
-            self._rendezvous.hurry(now)
-
     def _on_introductions(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
@@ -334,12 +339,7 @@ class Discovery:
             self.statistics["malformed body"] += 1
             return
         self._sender.receive(now, peer, item, envelope)
-        if peer.address not in self._rendezvous.contacts:
-            self.statistics["introduction by a stranger"] += 1
-            return
-        for id, address in introduced:
-            if id != self._id and not self._members.is_met(id) and self._rendezvous.meet(now, address):
-                self._sender.call_stranger(address, self._announcer.calm_body)
+        self._reach.introduced(now, peer, introduced)
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         if (peer := self._members.known(now, item, envelope.echo)) is None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 from glue.contract import Address, Inbound, NameClash, PeerAdded, PeerRemoved, Upward
@@ -44,13 +45,17 @@ under way. So only a life that still announces comes back (two programs under on
 class Membership:
     """The table of peers with the rules for entering and leaving; `news` collects the changes.
 
-    `remote` holds the peers out of reach of multicast.
+    `remote` holds the peers out of reach of multicast, `direct` those with a single address. `changes` counts up with
+    each change of an address. `on_addresses` is called with a peer that has other addresses than before.
     """
 
     def __init__(self, own_id: str, statistics: Counter[str], random: Random) -> None:
         self._own_id = own_id
         self.table: dict[str, KnownPeer] = {}
         self.remote: dict[str, KnownPeer] = {}
+        self.direct: dict[str, KnownPeer] = {}
+        self.changes = 0
+        self.on_addresses: Callable[[KnownPeer], None] = lambda peer: None
         self._statistics = statistics
         self._random = random
         self._clashes: set[int] = set()
@@ -136,6 +141,7 @@ class Membership:
         elif peer.speaks_from(item.address):  # one machine of several addresses
             peer.aliases = (claimed, *peer.aliases)[:ALIASES]
             peer.claimed, peer.move_at = None, math.inf
+            self.on_addresses(peer)
 
     def move(self, peer: KnownPeer) -> None:
         """Move a peer to its proven address, unless the old address has sent something since the claim."""
@@ -143,6 +149,7 @@ class Membership:
             peer.move(peer.claimed, self.question(peer.id, peer.incarnation, peer.claimed))
             peer.is_verified = True
             peer.received_at = peer.claimed_at
+            self.on_addresses(peer)
         peer.claimed, peer.move_at = None, math.inf
 
     def admit(self, now: float, item: Inbound, name: str, news: list[Upward]) -> KnownPeer | None:
@@ -166,7 +173,8 @@ class Membership:
         follower = InterestFollower(self._budget)
         token = self.question(item.peer, item.incarnation, address)
         peer = KnownPeer(item.peer, item.incarnation, name, address, token, follower, now)
-        self.table[peer.id] = peer
+        self.table[peer.id] = self.direct[peer.id] = peer
+        self.changes += 1
         self._hosts[peer.host] += 1
         news.append(PeerAdded(peer.id, peer.incarnation, name, address, restarted=predecessor is not None))
         return peer
@@ -230,6 +238,8 @@ class Membership:
     def _remove(self, peer: KnownPeer, reason: str, returns_at: float, news: list[Upward]) -> None:
         del self.table[peer.id]
         self.remote.pop(peer.id, None)
+        self.direct.pop(peer.id, None)
+        self.changes += 1
         self._hosts[peer.host] -= 1
         if not self._hosts[peer.host]:
             del self._hosts[peer.host]

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from glue.contract import Address
 from glue.contract.frozen import Frozen
 from glue.discovery.follower import InterestFollower
+from glue.discovery.paths import Paths
 
 MIN_INTERVAL = 0.01
 MAX_INTERVAL = 3600.0
@@ -23,7 +24,7 @@ between: each peer of it sends it one probe every 42 s, and keeps it as long as 
 
 UNPROVEN_LEASE = 10.0  # seconds that the lease of an unproven peer lasts at most
 
-ALIASES = 4  # further source addresses of a peer, beside the announced one, on a host with several addresses
+ALIASES = 3  # further source addresses of a peer, on a host with several: with the one in use, four paths
 
 LATE = 0.2  # seconds for which an older announcement may follow a newer one without a request for proof
 MOVING = 0.25  # seconds in which a datagram from the old address cancels a move
@@ -80,7 +81,8 @@ class KnownPeer:
     is_doubted: the peer is being asked about an implausible announcement.
     is_leaving: the peer is being asked about a goodbye.
     overheard: the time of the last announcement by multicast; `host`: the host of the first datagram.
-    address, aliases: the source addresses of the peer's datagrams.
+    address, aliases: the source addresses of the peer's datagrams; data goes to `address`.
+    paths: what is known of each of them; None if there is only one.
     claimed, claimed_at: a claimed new address and the time of the claim.
     move_at: the time of the move to a proven `claimed`, unless the old address sends something before.
     told: the position in this endpoint's log up to which the peer was informed by unicast.
@@ -90,8 +92,8 @@ class KnownPeer:
     __slots__ = (
         "address", "aliases", "answer_at", "ask_at", "body", "claimed", "claimed_at", "credit", "echo", "follower",
         "host", "id", "incarnation", "interval", "is_doubted", "is_leaving", "is_proven", "is_starting", "is_told",
-        "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard", "patience", "probe_at",
-        "received_at", "returned", "token", "told", "want_at", "want_delay",
+        "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard", "paths", "patience",
+        "probe_at", "received_at", "returned", "token", "told", "want_at", "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -118,6 +120,7 @@ class KnownPeer:
         self.returned = 0
         self.interval = math.nan
         self.aliases: tuple[Address, ...] = ()
+        self.paths: Paths | None = None
         self.claimed: Address | None = None
         self.claimed_at = -math.inf
         self.move_at = math.inf

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from glue.contract import Address
+from glue.contract import Address, without_link
 
 CONTACT_LIMIT = 1024  # addresses called for their own sake, and prospects; as many as there may be peers
 PROSPECT_CALLS = 16
@@ -66,7 +66,11 @@ class Rendezvous:
 
     def knows(self, address: Address) -> bool:
         """Whether it is a contact or a prospect."""
-        return address in self.contacts or address in self._prospects
+        return self.is_contact(address) or address in self._prospects or without_link(address) in self._prospects
+
+    def is_contact(self, address: Address) -> bool:
+        """Whether it is a contact, whatever the link."""
+        return address in self.contacts or without_link(address) in self.contacts
 
     def hurry(self, now: float) -> None:
         """A contact is new: call soon, and ask often at first."""

@@ -14,13 +14,16 @@ identity and interests: a JSON object for all receivers, and therefore encoded o
     introduce    addresses          the addresses of other endpoints
     examine      see `exam_wire`    a question of an operator's tool, an answer to it, or a ping
     goodbye      (empty)            the sender leaves
+    path         (empty), `1`, `2`  a question on one path, or the answer to one
 
 A probe has a further field before the kind: the id of the endpoint that must answer. In the same place,
 announcements, calls and answers may have a digest of the sender's known peers. An answer just reports the digest. An
 announcement with a digest asks receivers with another digest to answer again. A call with a digest asks for
 introductions. Any frame but a goodbye may carry a want beside its own meaning; without a want, epoch and version are
 null. `token` is a number that the sender chose for this receiver. `echo` is the last token from the receiver. A
-missing token or echo is 0. An endpoint that returns a token receives at its source address.
+missing token or echo is 0. An endpoint that returns a token receives at its source address. A path with a token asks to
+return the token at once, to its source address. `1` says that the sender's data takes this path; `2` asks to return the
+token to all known addresses of the sender, as proof that the address asked is the receiver's.
 """
 
 from __future__ import annotations
@@ -45,6 +48,8 @@ OPERATIONS = "operations"
 INTRODUCE = "introduce"
 EXAMINE = "examine"
 GOODBYE = "goodbye"
+PATH = "path"
+PREFERRED, PROVE = b"1", b"2"  # bodies: the sender's data takes this path; return the token on all paths
 KNOWING = ANNOUNCE, CALL, ANSWER  # what may have a digest
 
 TOKEN_BITS = 31
@@ -61,7 +66,7 @@ _MORE: dict[str, list[Field]] = {
     PROBE: [Text("called", MAX_ID, None, optional=True)],
     **{kind: [Field("known", default=None, optional=True)] for kind in KNOWING},
 }
-KINDS = ANNOUNCE, CALL, ANSWER, PROBE, WANT, OPERATIONS, INTRODUCE, EXAMINE, GOODBYE
+KINDS = ANNOUNCE, CALL, ANSWER, PROBE, WANT, OPERATIONS, INTRODUCE, EXAMINE, GOODBYE, PATH
 ENTRIES = {kind: HeaderEntry(KEY, kind, *_COMMON, *_MORE.get(kind, []), kind_last=True, lone=True) for kind in KINDS}
 
 _LEAST = len(_COMMON) + 1  # fields of any entry

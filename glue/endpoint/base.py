@@ -6,9 +6,10 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
+from glue.contract import Event, LinkChanged, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.contract.logs import lazy_logger
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.endpoint.accounting import Accounting, account
@@ -17,6 +18,7 @@ from glue.endpoint.core import EndpointCore
 from glue.endpoint.deadlines import Silence
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
+from glue.endpoint.paths import told_of_paths
 from glue.endpoint.sections import open_exam
 from glue.endpoint.type_news import Mismatch
 from glue.errors import ConfigurationError
@@ -29,6 +31,7 @@ if TYPE_CHECKING:  # imported when used: most programs name no quality of servic
     from glue.consumers.home import ConsumerAlert
     from glue.endpoint.healed import Healed, HealWatch, RetainedConflict, RetainedVersion
     from glue.endpoint.qos_matching import QoSMismatch
+    from glue.network.linked import LinkedNetwork
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
 
@@ -40,17 +43,19 @@ PeerHandler = Callable[[Peer], Any]
 logger = lazy_logger("glue")
 
 
-def multicast_network(settings: Settings) -> MulticastNetwork:
-    """The default network layer, as the settings want it."""
-    network = MulticastNetwork(
-        interface=settings.interface,
-        multicast_address=settings.multicast_address,
-        listen_port=settings.listen_port,
-        receive_buffer=settings.receive_buffer,
-        offload=settings.offload,
-        spin=settings.spin,
-        sched_batch=settings.sched_batch,
-    )
+def multicast_network(settings: Settings) -> Network:
+    """The default network layer, as the settings want it: over one interface or several."""
+    options: dict[str, Any] = {
+        name: getattr(settings, name)
+        for name in ("multicast_address", "listen_port", "receive_buffer", "offload", "spin", "sched_batch")
+    }
+    network: MulticastNetwork | LinkedNetwork
+    if isinstance(settings.interface, tuple):
+        from glue.network.linked import LinkedNetwork  # imported here: most programs use one interface
+
+        network = LinkedNetwork(interfaces=settings.interface, **options)
+    else:
+        network = MulticastNetwork(interface=settings.interface, **options)
     heirs.add(network)
     return network
 
@@ -120,6 +125,8 @@ class BaseEndpoint:
         """Open the network and, with DNS-SD, register its address."""
         network = self._network = self._network_factory(self.settings)
         self._clock_origin = time.time() - time.monotonic()
+        if (follow := getattr(network, "follow_links", None)) is not None:
+            follow(partial(self._link_changed, network))
         discovery = self._core.stack.layers["discovery"]
         if isinstance(discovery, ServiceDiscovery):
             network.maintain(time.monotonic())
@@ -138,6 +145,11 @@ class BaseEndpoint:
                 network.close()
                 raise
         return network
+
+    def _link_changed(self, network: Network, link: str, is_up: bool) -> None:
+        """Tell discovery of a link in the next turn, which is to come at once."""
+        self._core.outbox.order(LinkChanged(link, is_up))
+        network.wake()
 
     @property
     def name(self) -> str:
@@ -187,6 +199,7 @@ class BaseEndpoint:
             )
         if self._network is not None:
             lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
+            lines += [f"peer {name:18}  {text}" for name, text in told_of_paths(self._core.stack.layers["discovery"])]
         return "\n".join(lines)
 
     def _callback_failed(self, event: object) -> None:

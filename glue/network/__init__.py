@@ -1,6 +1,7 @@
 """Layer network: datagrams in and out, interfaces and multicast groups; the only sockets in glue.
 
-Endpoints use `MulticastNetwork`. `list_interfaces` lists the interfaces, and `choose_interface` returns the choice.
+Endpoints use `MulticastNetwork`, or `LinkedNetwork` of `glue.network.linked` over several interfaces. `list_interfaces`
+lists the interfaces, and `choose_interface` returns the choice.
 """
 
 from glue.network.choice import Choice, choose_interface, obstacle

@@ -28,6 +28,11 @@ class InterfaceChanges:
             except OSError:  # forbidden, as in some sandboxes
                 self.close()
 
+    @property
+    def filenos(self) -> tuple[int, ...]:
+        """The descriptor that becomes readable with a change; none where the kernel tells nothing."""
+        return () if self._socket is None else (self._socket.fileno(),)
+
     def take(self) -> bool:
         """Return whether something may have changed since the last call."""
         if self._socket is None:

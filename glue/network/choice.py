@@ -50,7 +50,7 @@ def named(interfaces: Sequence[Interface], name: str, family: int) -> Choice:
             trouble = obstacle(interface, family)
             at_present = f"; at present it cannot be used: {trouble}" if trouble else ""
             return Choice(interface, f"{name}, as asked for{at_present}")
-    raise InterfaceError(f"interface={name!r}: there is no such interface; {_existing(interfaces)}")
+    raise InterfaceError(f"interface={name!r}: there is no such interface; {existing(interfaces)}")
 
 
 def best(interfaces: Sequence[Interface], family: int, default_routes: Sequence[str]) -> Choice:
@@ -112,7 +112,7 @@ def ipv6_default_routes(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 def _last_resort(interfaces: Sequence[Interface], family: int) -> Choice:
     loopbacks = [i for i in interfaces if i.loopback]
     if not loopbacks:
-        raise InterfaceError(f"no network interface can be used; {_existing(interfaces)}")
+        raise InterfaceError(f"no network interface can be used; {existing(interfaces)}")
     chosen = min(loopbacks, key=lambda interface: (obstacle(interface, family) is not None, interface.number))
     reason = f"{chosen.name}, because no other interface can be used: only programs on this machine are heard"
     return Choice(chosen, reason + _passed_over([i for i in interfaces if not i.loopback], family))
@@ -135,5 +135,5 @@ def _passed_over(others: Sequence[Interface], family: int) -> str:
     return "; passed over: " + ", ".join(notes[:NAMES_IN_REASON] + more)
 
 
-def _existing(interfaces: Sequence[Interface]) -> str:
+def existing(interfaces: Sequence[Interface]) -> str:
     return "those that exist are " + (", ".join(i.name for i in interfaces) or "none")

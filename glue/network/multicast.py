@@ -65,12 +65,14 @@ class MulticastNetwork:
         offload: bool,
         spin: float = 0.0,
         sched_batch: bool = True,
+        source: Interface | None = None,
     ) -> None:
         """Open the sockets and join the group. The arguments are the settings of the same names.
 
         interface: None chooses an interface, and moves to a better one from loopback or an unusable interface.
         offload: False disables UDP_SEGMENT and UDP_GRO.
         sched_batch: False disables SCHED_BATCH.
+        source: the interface as one of several: unicast comes to its first address only, and leaves through it.
 
         Raises ConfigurationError for a bad address, InterfaceError for an unknown interface, PortInUseError for a port
         in use.
@@ -87,7 +89,7 @@ class MulticastNetwork:
             cleanup.callback(self._changes.close)
             # This order, because a port once bound by a group is never given to a socket that takes any free one.
             self._multicast = cleanup.enter_context(sockets.open_multicast_socket(self._group))
-            self._unicast = cleanup.enter_context(sockets.open_unicast_socket(self._group, listen_port))
+            self._unicast = cleanup.enter_context(sockets.open_unicast_socket(self._group, listen_port, source))
             self._configure(offload, spin, sched_batch)
             cleanup.callback(self._waiter.close)
             self._cleanup = cleanup.pop_all()
@@ -199,6 +201,11 @@ class MulticastNetwork:
         """Send; what cannot be sent is counted. Each `segment` must be 1 byte or more, and at most 65,507."""
         self._sender.send(trains)
 
+    def take_broken(self) -> bool:
+        """Whether the interface could not send at all since the last call."""
+        broken, self._sender.is_broken = self._sender.is_broken, False
+        return broken
+
     # ------------------------------------------------------------------------------------------ interfaces
 
     @property
@@ -210,14 +217,13 @@ class MulticastNetwork:
     def unicast_address(self) -> Address:
         """The interface's first address and the port; the wildcard address while it has none."""
         family = self._group.family
-        if self._interface is None or not (addresses := self._interface.addresses(family)):
+        if self._interface is None or not self._interface.addresses(family):
             return self._group.socket_address(sockets.WILDCARD[family], self._port, 0)
-        scope = self._interface.number if addresses[0].startswith("fe80:") else 0
-        return self._group.socket_address(addresses[0], self._port, scope)
+        return sockets.source_address(self._group, self._interface, self._port)
 
     def maintain(self, now: float) -> float:
         """Look after the interface and the membership; to be called again some second later."""
-        if self._changes.take() or now >= self._look_at or not self._is_settled():
+        if self._changes.take() or now >= self._look_at or not self.is_settled:
             self._look_at = now + LOOK_ANYWAY
             self._look()
         self._count_drops()
@@ -226,7 +232,8 @@ class MulticastNetwork:
             self._forget_refusals_at = now + REFUSALS_REMEMBERED
         return now + MAINTENANCE_INTERVAL
 
-    def _is_settled(self) -> bool:
+    @property
+    def is_settled(self) -> bool:
         """Whether the wanted interface is joined and usable, so that nothing changes until the interface does."""
         interface = self._interface
         if interface is None or self._joined is None or obstacle(interface, self._group.family) is not None:

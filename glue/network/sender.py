@@ -16,6 +16,7 @@ from glue.contract import Address, Train
 from glue.network.loopback import MulticastLoopback
 from glue.network.offload import MAXIMUM_SEGMENTS, SEGMENTATION_REFUSED, segmentation_control
 
+BROKEN = errno.ENETDOWN, errno.ENETUNREACH, errno.ENODEV, errno.EADDRNOTAVAIL  # the interface is down, or changed
 REMEMBERED = 1024  # destinations known to refuse UDP_SEGMENT: more than one segment has hosts; about 100 kB
 
 
@@ -24,7 +25,7 @@ class Sender:
 
     __slots__ = (
         "_control", "_flags", "_loopback", "_octets", "_payload_limit", "_plain", "_posted", "_segment", "_socket",
-        "destination", "segmentation", "statistics",
+        "destination", "is_broken", "segmentation", "statistics",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +41,7 @@ class Sender:
         `loopback` is that of the same socket; None: multicasts are always returned.
         """
         self.destination: Address | None = None
+        self.is_broken = False  # whether the interface could not send at all, until this is taken back
         self.segmentation = segmentation
         self.statistics = statistics
         self._socket = unicast
@@ -137,5 +139,6 @@ class Sender:
             self._flags = socket.MSG_DONTWAIT  # the queue is full and was waited for; do not wait for each datagram
             self.statistics["not sent: queue full"] += datagrams
         else:
+            self.is_broken = self.is_broken or error.errno in BROKEN
             cause = errno.errorcode.get(error.errno or 0, "unknown error")
             self.statistics[f"not sent: {cause}"] += datagrams

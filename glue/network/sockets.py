@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 
-from glue.contract import RENDEZVOUS_PORT
+from glue.contract import RENDEZVOUS_PORT, Address
 from glue.contract.frozen import Frozen
 from glue.errors import ConfigurationError, PortInUseError
 from glue.network.group import MulticastGroup
@@ -59,6 +59,12 @@ OWN_GROUPS_ONLY: dict[tuple[str, int], tuple[int, int, int]] = {
     ("linux", socket.AF_INET6): (socket.IPPROTO_IPV6, 29, 0),  # IPV6_MULTICAST_ALL
 }
 
+# Send unicast through this interface: IP_UNICAST_IF, IPV6_UNICAST_IF. The value is in network byte order for both.
+UNICAST_INTERFACE: dict[tuple[str, int], tuple[int, int]] = {
+    ("linux", socket.AF_INET): (socket.IPPROTO_IP, 50),
+    ("linux", socket.AF_INET6): (socket.IPPROTO_IPV6, 76),
+}
+
 # Refuse (EMSGSIZE) what would need IP fragments; on Linux by the interface's MTU alone (IP_PMTUDISC_PROBE), so that
 # forged ICMP messages cannot shrink it.
 NEVER_FRAGMENT: dict[tuple[str, int], tuple[int, int, int]] = {
@@ -86,8 +92,8 @@ def open_multicast_socket(group: MulticastGroup) -> socket.socket:
     return opened
 
 
-def open_unicast_socket(group: MulticastGroup, listen_port: int) -> socket.socket:
-    """The socket that sends everything and hears unicast, on all interfaces.
+def open_unicast_socket(group: MulticastGroup, listen_port: int, source: Interface | None = None) -> socket.socket:
+    """The socket that sends everything and hears unicast, on all interfaces; with `source`, at its first address.
 
     `listen_port` 0 takes RENDEZVOUS_PORT, else any free port. It is not shared: PortInUseError if another program
     has it.
@@ -95,7 +101,11 @@ def open_unicast_socket(group: MulticastGroup, listen_port: int) -> socket.socke
     opened = _open(group.family)
     ports = [listen_port] if listen_port or group.port == RENDEZVOUS_PORT else [RENDEZVOUS_PORT, 0]
     try:
-        bind_first(opened, [(WILDCARD[group.family], port) for port in ports])
+        if source is None:
+            bind_first(opened, [(WILDCARD[group.family], port) for port in ports])
+        else:
+            bind_first(opened, [source_address(group, source, port) for port in ports])
+            _try(opened, _unicast_through(group, source))
     except OSError as error:
         opened.close()
         raise _not_bound(error, f"listen_port={listen_port}", "choose another, or 0 for any free one") from None
@@ -108,7 +118,13 @@ def open_unicast_socket(group: MulticastGroup, listen_port: int) -> socket.socke
     return opened
 
 
-def bind_first(opened: socket.socket, addresses: list[tuple[str, int]]) -> None:
+def source_address(group: MulticastGroup, interface: Interface, port: int) -> Address:
+    """The first address of an interface, which has one, as `socket` spells it."""
+    address = interface.addresses(group.family)[0]
+    return group.socket_address(address, port, interface.number if address.startswith("fe80:") else 0)
+
+
+def bind_first(opened: socket.socket, addresses: list[Address]) -> None:
     """Bind to the first of these addresses that the system gives; raises what it said to the last."""
     for address in addresses[:-1]:
         with contextlib.suppress(OSError):
@@ -204,6 +220,12 @@ def _set_first(opened: socket.socket, level: int, option: int, values: list[byte
             opened.setsockopt(level, option, value)
             return
     opened.setsockopt(level, option, values[-1])
+
+
+def _unicast_through(group: MulticastGroup, interface: Interface) -> tuple[int, int, int] | None:
+    """The option that lets unicast leave through an interface, whatever the routes say (Linux; ip(7))."""
+    option = UNICAST_INTERFACE.get((sys.platform, group.family))
+    return None if option is None else (*option, socket.htonl(interface.number))
 
 
 def _try(opened: socket.socket, option: tuple[int, int, int] | None) -> None:

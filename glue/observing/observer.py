@@ -141,14 +141,14 @@ class Observer:
             unsent = {cause: n for cause, n in counted.items() if cause.startswith("not sent") and "queue" not in cause}
         is_sealed = bool(settings.key)
         seen_here = MachineSeen(
-            interfaces=interfaces, wanted=settings.interface, chosen=chosen, reason=reason,
+            interfaces=interfaces, wanted=settings.one_interface, chosen=chosen, reason=reason,
             is_ipv6=settings.multicast_address.startswith("["), group=group.host, port=group.port,
             failure="" if failure is None else str(failure), port_taken=isinstance(failure, PortInUseError),
             looped=looped if own is not None and not is_sealed else None, blocking=self._firewall[0],
             firewall_read=self._firewall[1], unsent=unsent, **machine.facts(chosen),
         )  # fmt: skip
         peers = endpoint.peers if endpoint is not None else []
-        met = {str(address[0]) for peer in peers if (address := peer.address)}
+        met = {str(address[0]).partition("%")[0] for peer in peers if (address := peer.address)}
         contacts = tuple(str(address[0]) for address in settings.contacts)
         return Seen(
             machine=seen_here,
@@ -165,7 +165,7 @@ class Observer:
     def _choice(self) -> tuple[str | None, str]:
         try:
             family = parse_group(self.settings.multicast_address).family
-            choice = choose_interface(self.settings.interface, family)
+            choice = choose_interface(self.settings.one_interface, family)
         except (GlueError, OSError):
             return None, ""
         return choice.interface.name, choice.reason

@@ -124,6 +124,10 @@ class Host:
         """Whether an arriving datagram finds a socket. A paused machine still has one."""
         return self.is_up and self.machine is not None
 
+    def use(self, transmit: Callable[[Host, Train], None]) -> None:
+        """Send by this function from now on."""
+        self._transmit = transmit
+
     # ---------------------------------------------------------------------------------- what it is asked for
 
     def submit(self, *requests: Request) -> None:

@@ -19,7 +19,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from glue.contract import Accept, Downward, Flow, Inbound, Outbound, PeerAdded, PeerRemoved, Upward
+from glue.contract import Accept, Downward, Flow, Inbound, Outbound, PathChanged, PeerAdded, PeerRemoved, Upward
 from glue.contract.counters import Counters
 from glue.transport import recovery, slow_receivers
 from glue.transport.acknowledger import Acknowledger
@@ -210,6 +210,10 @@ class Transport:
                 channel.avoid(item.peer)
         elif isinstance(item, PeerRemoved):
             self._remove(item)
+        elif isinstance(item, PathChanged):
+            for channel in self._by_number.values():
+                if (member := channel.members.get(item.peer)) is not None:
+                    recovery.path_changed(channel, now, member, self._make_window(channel.flow[1]), item.is_lost)
 
     def _remove(self, item: PeerRemoved) -> None:
         """Remove a peer: give up its unacknowledged frames. If its lease expired, keep its channels for a return."""

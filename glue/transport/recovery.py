@@ -13,6 +13,8 @@ from glue.contract import Outbound
 from glue.transport import slow_receivers
 from glue.transport.channel_state import ChannelState
 from glue.transport.member import Hole, Member
+from glue.transport.round_trip import RoundTrip
+from glue.transport.window import Window
 from glue.transport.wire import MAX_HELD_US, MAX_RANGES
 
 PROBES = 2  # frames resent by a probe (RFC 9002, section 6.2.4)
@@ -129,6 +131,20 @@ def probe(channel: ChannelState, now: float, member: Member) -> None:
     for start, stop in member.ranges.gaps(member.next, member.sent if member.detached else channel.next):
         member.lost.update(range(start, min(stop, start + PROBES)))
         break
+
+
+def path_changed(channel: ChannelState, now: float, member: Member, window: Window, is_lost: bool) -> None:
+    """Frames to a member take another path from now on, of which nothing is known yet (RFC 9000, section 9.4).
+
+    If the former path has failed, all that is unacknowledged is sent again, as far as the new `window` lets it.
+    """
+    member.round_trip, member.window, member.patience = RoundTrip(), window, 0.0
+    member.backoff, member.waiting_since = 0, now
+    if is_lost:
+        for start, stop in member.ranges.gaps(member.next, member.sent if member.detached else channel.next):
+            member.lost.update(range(start, stop))
+            channel.statistics["frames lost with a path"] += stop - start
+    channel.arm()
 
 
 def is_shut(channel: ChannelState, member: Member) -> bool:

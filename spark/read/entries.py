@@ -88,6 +88,13 @@ ENTRIES: dict[str, dict[str, tuple[str, ...]]] = {
             "version",
             "kind",
         ),
+        "path": (
+            "token",
+            "echo",
+            "epoch",
+            "version",
+            "kind",
+        ),
     },
     "transport": {
         "data": (

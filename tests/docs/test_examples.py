@@ -11,15 +11,21 @@ from tests.support.loopback import loopback_environment
 ROOT = Path(__file__).parents[2]
 
 
-def printed(program: str) -> list[str]:
+def printed(program: str, *arguments: str) -> list[str]:
     """The lines that an example prints."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / program)],
+        [sys.executable, "-W", "error", str(ROOT / "examples" / program), *arguments],
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0
     return done.stdout.splitlines()
+
+
+def test_two_networks() -> None:
+    numbers, peer = printed("two_networks.py", "lo", "missing0")  # an interface that is missing is waited for
+    assert numbers == "[0, 1, 2, 3, 4]"
+    assert peer.split() == ["peer", "dial", "by", "lo", "to", "127.0.0.1"]
 
 
 def test_a_late_joiner() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,9 @@ from tests.support.namespaces import Host
 
 
 @contextmanager
-def endpoint(host: Host, interface: str = "eth0", name: str | None = None, **settings: Any) -> Iterator[glue.Endpoint]:
+def endpoint(
+    host: Host, interface: str | Sequence[str] = "eth0", name: str | None = None, **settings: Any
+) -> Iterator[glue.Endpoint]:
     """An endpoint on this host, by default named after it; its threads stay there."""
     with host.entered():
         made = glue.Endpoint(name or host.namespace, interface=interface, **settings).start()

@@ -28,7 +28,8 @@ class Talker:
     def __init__(self, host: Host, name: str, *arguments: str) -> None:
         self.name = name
         self.events: list[dict[str, Any]] = []
-        command = [sys.executable, "-m", "glue.cmd.topics", "--json", "--interface", "eth0", "--endpoint-name", name]
+        interface = [] if "--interface" in arguments else ["--interface", "eth0"]
+        command = [sys.executable, "-m", "glue.cmd.topics", "--json", *interface, "--endpoint-name", name]
         self.process = host.popen(
             [*command, *arguments],
             stdout=subprocess.PIPE,

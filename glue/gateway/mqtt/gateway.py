@@ -142,7 +142,7 @@ class Gateway:
         settings = self.endpoint.settings
         family = parse_group(settings.multicast_address).family
         with suppress(GlueError):
-            for address in choose_interface(settings.interface, family).interface.addresses(family):
+            for address in choose_interface(settings.one_interface, family).interface.addresses(family):
                 return f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}"
         return ""
 

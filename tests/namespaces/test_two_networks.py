@@ -1,0 +1,145 @@
+"""Endpoints with two interfaces on two bridges, with real sockets: links are cut in the middle of a stream."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glue
+from glue.security.key import new_key
+from tests.namespaces.endpoints import endpoint
+from tests.namespaces.talkers import PATIENCE, Talker
+from tests.support.lan import Ear, listen
+from tests.support.namespaces import Host, needs_namespaces
+from tests.support.two_segments import cut, join, two_segments
+
+pytestmark = [pytest.mark.namespaces, needs_namespaces]
+
+BOTH = ["eth0", "eth1"]
+COUNT = 300
+
+
+def paths(of: glue.Endpoint, peer: glue.Endpoint) -> dict[str, Any]:
+    discovery: Any = of._core.stack.layers["discovery"]
+    return dict(discovery.links.describe().get(peer.name, {"link": "", "paths": []}))
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until, "it did not come true in time"
+        time.sleep(0.01)
+
+
+@contextmanager
+def pair(hosts: list[Host], **settings: Any) -> Iterator[tuple[glue.Endpoint, glue.Endpoint, Ear]]:
+    """Two endpoints that know both paths to each other, and what the second hears of the first."""
+    with endpoint(hosts[0], BOTH, **settings) as a, endpoint(hosts[1], BOTH, **settings) as b:
+        ear = listen(b, "t", a)
+        wait_until(lambda: min(len(paths(a, b)["paths"]), len(paths(b, a)["paths"])) > 1)
+        yield a, b, ear
+
+
+def stream(a: glue.Endpoint, in_the_middle: Callable[[], object]) -> None:
+    """Publish COUNT numbers, a thousand a second; a third of them before this is done, without a pause."""
+    for number in range(COUNT):
+        if number == COUNT // 3:
+            in_the_middle()
+        a.publish("t", number)
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("how", ["here", "there", "unnoticed"])
+def test_a_link_that_dies_in_a_stream_loses_and_doubles_nothing(how: str) -> None:
+    with two_segments(2) as hosts, pair(hosts) as (a, b, ear):
+        dead = paths(a, b)["link"]
+        if how == "unnoticed":
+            stream(a, lambda: cut(hosts[0], dead))
+        else:
+            stream(a, lambda: hosts[how == "there"].ip(f"link set {dead} down"))
+        ear.wait(COUNT)
+        assert a.flush(PATIENCE)
+        assert ear.payloads == [*range(COUNT)]
+        assert paths(a, b)["link"] in {*BOTH} - {dead}
+        text = next(line for line in a.describe().splitlines() if line.startswith("peer "))
+        assert f"by {paths(a, b)['link']} to 10.7" in text
+
+
+def test_with_a_key_too_and_a_link_that_comes_back_is_used_again(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(new_key(os.urandom).to_text())
+    file.chmod(0o600)
+    with two_segments(2) as hosts, pair(hosts, key=str(file)) as (a, b, ear):
+        first = paths(a, b)["link"]
+        stream(a, lambda: cut(hosts[0], first))
+        ear.wait(COUNT)
+        cut(hosts[0], first, is_cut=False)
+        wait_until(lambda: all(path["answers"] for path in paths(a, b)["paths"]))
+        second = paths(a, b)["link"]
+        stream(a, lambda: hosts[0].ip(f"link set {second} down"))
+        ear.wait(2 * COUNT)
+        assert a.flush(PATIENCE)
+        assert ear.payloads == 2 * [*range(COUNT)]
+        assert second != first == paths(a, b)["link"]
+
+
+def test_an_interface_that_is_missing_at_the_start_is_used_once_it_is_there() -> None:
+    with two_segments(2) as hosts:
+        hosts[0].ip("link set eth1 name later0")
+        with endpoint(hosts[0], BOTH) as a, endpoint(hosts[1], BOTH) as b:
+            ear = listen(b, "t", a)
+            assert paths(a, b)["link"] == "eth0"
+            hosts[0].ip("link set later0 down", "link set later0 name eth1", "link set eth1 up")
+            wait_until(lambda: len(paths(a, b)["paths"]) == len(paths(b, a)["paths"]) == 2)
+            stream(a, lambda: hosts[0].ip("link set eth0 down"))
+            ear.wait(COUNT)
+            assert ear.payloads == [*range(COUNT)]
+        with (
+            hosts[0].entered(),
+            pytest.raises(glue.InterfaceError, match=r"nix0.*nix1.*those that exist are lo, eth0, eth1"),
+        ):
+            glue.Endpoint(interface=["nix0", "nix1"]).start()
+
+
+def test_an_address_that_changes_is_followed() -> None:
+    with two_segments(2) as hosts, pair(hosts) as (a, b, ear):
+        hosts[0].ip("addr flush dev eth1", "addr add 10.79.0.9/24 dev eth1")
+        wait_until(lambda: ["10.79.0.9", 37319] in [path["address"] for path in paths(b, a)["paths"]])
+        stream(a, lambda: hosts[1].ip("link set eth0 down"))
+        ear.wait(COUNT)
+        assert ear.payloads == [*range(COUNT)]
+
+
+def test_two_links_to_one_segment_still_give_each_message_once() -> None:
+    with (
+        two_segments(2) as hosts,
+        join(hosts),
+        pair(hosts) as (a, b, ear),
+        endpoint(hosts[1], "eth0", "single") as single,
+    ):
+        other = listen(single, "t", a)
+        wait_until(lambda: len(a.subscribers("t")) == 2)
+        dead = paths(a, b)["link"]
+        stream(a, lambda: hosts[0].ip(f"link set {dead} down"))
+        for heard in (ear, other):
+            heard.wait(COUNT)
+            assert heard.payloads == [*range(COUNT)]
+
+
+def test_the_commands_take_several_interfaces() -> None:
+    with two_segments(2) as hosts:
+        one = Talker(hosts[0], "one", "--interface", "eth0", "--interface", "eth1", "--send-messages", "--rate", "100")
+        two = Talker(hosts[1], "two", "--interface", "eth0,eth1", "--wait-for", "1")
+        two.wait_for_more([one])
+        hosts[1].ip("link set eth0 down")
+        two.wait_for_more([one])
+        hosts[1].ip("link set eth0 up", "link set eth1 down")
+        two.wait_for_more([one])
+        numbers = two.heard("one")
+        assert numbers == [*range(numbers[0], numbers[0] + len(numbers))]
