@@ -153,7 +153,10 @@ class Way:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """All that the doctor has seen. `contacts`: addresses that were given; `met`: those of them that answered."""
+    """All that the doctor has seen. `contacts`: addresses that were given; `met`: those of them that answered.
+
+    `busy`: this machine had too little of its processor to tell what is lost from what is late.
+    """
 
     machine: MachineSeen = field(default_factory=MachineSeen)
     network_id: int = 1
@@ -163,6 +166,7 @@ class Seen:
     ways: tuple[Way, ...] = ()
     contacts: tuple[str, ...] = ()
     met: tuple[str, ...] = ()
+    busy: bool = False
     seconds: float = 0.0
 
     def endpoint(self, id: str) -> EndpointSeen | None:

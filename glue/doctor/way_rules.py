@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from glue.doctor.finding import FAULT, WARNING, Finding
+from glue.doctor.finding import FAULT, NOTE, WARNING, Finding
 from glue.doctor.lanes import Lane, lanes
 from glue.doctor.names import machine, pairs, seconds
 from glue.doctor.seen import Seen
@@ -119,7 +119,7 @@ def large_lost(seen: Seen) -> Iterator[Finding]:
 def loss(seen: Seen) -> Iterator[Finding]:
     """A part of the pings is lost."""
     found = [lane for lane in lanes(seen) if _is_lossy(lane)]
-    if not found:
+    if not found or seen.busy:
         return
     worst = max(found, key=lambda lane: lane.lost[0] / lane.lost[1])
     share = worst.lost[0] / worst.lost[1]
@@ -137,7 +137,7 @@ def loss(seen: Seen) -> Iterator[Finding]:
 def slow(seen: Seen) -> Iterator[Finding]:
     """Even the fastest round trip takes long."""
     found = [lane for lane in lanes(seen) if lane.round_trip is not None and lane.round_trip >= SLOW]
-    if found:
+    if found and not seen.busy:
         worst = max(found, key=lambda lane: lane.round_trip or 0.0)
         yield Finding(
             "slow",
@@ -146,6 +146,17 @@ def slow(seen: Seen) -> Iterator[Finding]:
             "Wi-Fi: switch power saving off; a full queue: find who fills the link (`glue spy`); a VPN or a far bridge "
             "takes its time",
             {"lanes": [_facts(lane) for lane in found]},
+        )
+
+
+def busy(seen: Seen) -> Iterator[Finding]:
+    """This machine was too busy for a judgement of loss and delay."""
+    if seen.busy and any(_is_lossy(lane) or (lane.round_trip or 0.0) >= SLOW for lane in lanes(seen)):
+        yield Finding(
+            "busy",
+            NOTE,
+            "this machine is so busy that what is lost cannot be told from what is late",
+            "call the doctor again when less is running, or on another machine",
         )
 
 
@@ -200,5 +211,5 @@ def _facts(lane: Lane) -> dict[str, object]:
 
 
 WAY_RULES = (
-    nothing_comes, multicast_stopped, multicast_blocked, unicast_blocked, large_lost, loss, slow, unknown_to_peer,
+    nothing_comes, multicast_stopped, multicast_blocked, unicast_blocked, large_lost, loss, slow, busy, unknown_to_peer,
 )  # fmt: skip

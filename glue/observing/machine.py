@@ -139,10 +139,22 @@ def _search_path() -> str:
 
 
 def in_container() -> bool:
-    """Whether this program runs in a container, as far as Docker, Podman and Kubernetes tell."""
+    """Whether this program runs in the network of a container, as far as Docker, Podman and Kubernetes tell."""
+    with contextlib.suppress(OSError):
+        if os.stat("/proc/1/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino:
+            return False  # the container's first process is in another network than this program
     return any(Path(name).exists() for name in ("/.dockerenv", "/run/.containerenv")) or any(
         name in os.environ for name in ("KUBERNETES_SERVICE_HOST", "container")
     )
+
+
+def processor_waits() -> float:
+    """Seconds for which the threads of this program were ready to run and did not; 0 where that is not told."""
+    waited = 0
+    for task in Path("/proc/self/task").glob("*/schedstat"):
+        numbers = (_read(task) or "").split()
+        waited += int(numbers[1]) if len(numbers) > 1 else 0
+    return waited / 1e9
 
 
 def may_capture() -> bool:

@@ -26,11 +26,13 @@ from glue.observing.reports import endpoint_seen
 from glue.settings import effective
 from glue.sync.examining import ask_all
 
-MEETING = 1.1  # seconds in which an announcement of each endpoint comes, with the usual interval of a second
+MEETING = 1.0  # seconds in which an announcement of each endpoint comes, with the usual interval of a second
 PINGS = ((8, 30), (25, 20), (1 << 30, 8))  # for up to so many peers, so many pings
 MARGIN = 0.25  # seconds after the last ping
 ANSWERS = 1.0  # seconds to wait for answers
 PATIENCE, AGAIN = 0.2, 0.4
+LATEST = 4.4  # seconds after which nobody is asked again
+WAITED = 0.4  # seconds for which this program waits for the processor on a machine that is too busy
 PING_SPACING, PROOF = 0.035, 0.1
 
 Pause = Callable[[float], None]
@@ -45,11 +47,12 @@ class Observer:
         self._keywords = {"announce_interval": 0.25, **settings}
         self._pause = pause
         self._started = time.monotonic()
+        self._is_busy = False
         self._firewall: tuple[tuple[str, ...], bool] = ((), True)
 
     def look(self) -> Seen:
         """See all; takes up to 4.5 s."""
-        errors = machine.error_counters()
+        errors, self._waited = machine.error_counters(), machine.processor_waits()
         listener = Listener(self.settings.multicast_address)
         is_listening = listener.start()
         reader = threading.Thread(target=self._read_firewall, name="glue doctor firewall", daemon=True)
@@ -81,20 +84,30 @@ class Observer:
         asked_at = time.time()
         answers = {one.id: dict(one.sections) for one in ask_all(endpoint, ["report", "links"], ANSWERS)}
         ended_at = time.time()
-        own = _own(endpoint)
-        for _ in range(2):  # what is missing may only be late, on a busy machine or a slow link
+        own = self._complete(endpoint, number, pings, answers)
+        self._round, self._pings = number, pings
+        links = {endpoint.id: own["links"], **{id: told["links"] for id, told in answers.items() if "links" in told}}
+        return self._endpoints(endpoint, own, answers, (asked_at + ended_at) / 2, ended_at - asked_at), links
+
+    def _complete(self, endpoint: glue.Endpoint, number: int, pings: int, answers: dict[str, Any]) -> dict[str, Any]:
+        """Ask for the links again while some may be late; returns what the doctor's own endpoint tells.
+
+        Once all have sent their pings, one more answer comes after them. What is missing then is lost.
+        """
+        own, is_confirmed = _own(endpoint), False
+        while True:
             told = {endpoint.id: own["links"], **{id: one["links"] for id, one in answers.items() if "links" in one}}
-            if not any(_is_late(one, number, pings) for one in told.values()) and not _misses(
-                number, pings, told, endpoint.id
-            ):
-                break
+            is_late = any(_is_late(one, number, pings) for one in told.values())
+            if not is_late and (is_confirmed or not _misses(number, pings, told, endpoint.id)):
+                return own
+            if time.monotonic() - self._started > LATEST:
+                self._is_busy = True
+                return own
+            is_confirmed = not is_late
             self._pause(PATIENCE)
             for again in ask_all(endpoint, ["links"], AGAIN):
                 answers.setdefault(again.id, {}).update(again.sections)
             own = _own(endpoint)
-        self._round, self._pings = number, pings
-        links = {endpoint.id: own["links"], **{id: told["links"] for id, told in answers.items() if "links" in told}}
-        return self._endpoints(endpoint, own, answers, (asked_at + ended_at) / 2, ended_at - asked_at), links
 
     def _endpoints(
         self, endpoint: glue.Endpoint, own: dict[str, Any], answers: dict[str, Any], at: float, width: float
@@ -159,6 +172,7 @@ class Observer:
             ways=tuple(ways_of(self._round, self._pings, links, endpoint.id)) if links and endpoint else (),
             contacts=contacts,
             met=tuple(one for one in contacts if one in met),
+            busy=self._is_busy or machine.processor_waits() - self._waited > WAITED,
             seconds=round(time.monotonic() - self._started, 2),
         )
 

@@ -152,6 +152,8 @@ CASES: list[tuple[str, str, Seen, str]] = [
     ("loss", FAULT, on_ways((HALL,), (ATTIC,), unicast=(16, 24)), "17% of the datagrams from hall"),
     ("loss", WARNING, on_ways((HALL,), (ATTIC,), unicast=(21, 24)), "in this direction only"),
     ("slow", WARNING, on_ways((HALL,), (ATTIC,), round_trip=0.2), "even the fastest of 20 round trips"),
+    ("busy", NOTE, replace(on_ways((HALL,), (ATTIC,), unicast=(16, 24)), busy=True), "so busy that what is lost"),
+    ("busy", NOTE, replace(on_ways((HALL,), (ATTIC,), round_trip=0.2), busy=True), "cannot be told from what is late"),
     ("not-known", WARNING, on_ways((HALL,), (ATTIC,), known=False), "attic does not know hall"),
     ("buffer-full", WARNING, at_hall(**counted("network", not_received=0) | {
         "counters": {"network": {"not received: buffer full": 1234}}}), "1,234 datagrams were dropped there"),
