@@ -14,7 +14,7 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
-from glue.contract import Event, Layer, Train
+from glue.contract import Deferring, Event, Layer, Train
 from glue.contract.frozen import Frozen
 from glue.contract.sealed import Tell
 from glue.discovery import Discovery, ServiceDiscovery
@@ -190,6 +190,7 @@ class Stack:
         _introduce(layers)
         self._upwards: Sequence[Layer[Any, Any, Any, Any]] = tuple(layers.values())
         self._downwards = self._upwards[::-1]
+        self._deferring = [layer for layer in self._upwards if isinstance(layer, Deferring)]
         self._deadline = -inf
 
     @classmethod
@@ -208,9 +209,10 @@ class Stack:
 
     def commit(self) -> None:
         """Let the layers do the work that they deferred; what is read below holds until the next turn or `send`."""
+        for deferring in self._deferring:
+            deferring.commit()
         earliest = inf
         for layer in self._upwards:  # no generator: this is called after every turn
-            layer.commit()
             at = layer.deadline
             if at < earliest:
                 earliest = at

@@ -2,7 +2,7 @@
 
 from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
-from glue.contract.layer import Downward, Layer, Network, TopicRoutes, Upward
+from glue.contract.layer import Deferring, Downward, Layer, Network, TopicRoutes, Upward
 from glue.contract.links import GroupOn, link_of, on_link, without_link
 from glue.contract.metadata import Metadata
 from glue.contract.news import (
@@ -66,6 +66,7 @@ __all__ = [
     "Alarm",
     "AnnotatedPublication",
     "CodedDelivery",
+    "Deferring",
     "Delivery",
     "Downward",
     "Event",

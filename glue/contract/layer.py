@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from glue.contract.items import Address, Inbound, Outbound, Train
 from glue.contract.news import News
@@ -56,13 +56,6 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
     def statistics(self) -> Counter[str]:
         """Counters by cause; every refusal and drop is counted here."""
 
-    def commit(self) -> None:
-        """Run the work that `receive` and the fast path deferred, because no message waits for it.
-
-        Called after each turn, at the latest once the received items have been answered, and always before `deadline`,
-        `backlog` and `unfinished` are read: these change nothing.
-        """
-
     def fit(self, size: int) -> int:
         """Take the size of the largest frame below (bytes); return that of the largest body for this layer."""
 
@@ -74,6 +67,18 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
 
     def send(self, now: float, items: list[AboveDown]) -> list[BelowDown]:
         """Take items from above; return the items for below. Deliveries to this endpoint itself wait for `receive`."""
+
+
+@runtime_checkable
+class Deferring(Protocol):
+    """The extension of `Layer` by layers that defer work for which no message waits."""
+
+    def commit(self) -> None:
+        """Run the work that `receive`, `send` and the fast path deferred.
+
+        Called after each turn, at the latest once the received items have been answered, and always before `deadline`,
+        `backlog` and `unfinished` are read: these change nothing.
+        """
 
 
 class TopicRoutes(Protocol):

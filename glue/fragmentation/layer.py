@@ -55,9 +55,6 @@ class Fragmentation:
         """The time of the next check for messages that wait for fragments in vain."""
         return self.check_at
 
-    def commit(self) -> None:
-        """Nothing is deferred."""
-
     # -------------------------------------------------------------------------------------------- down
 
     def send(self, now: float, items: list[Downward]) -> list[Downward]:

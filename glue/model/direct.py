@@ -20,9 +20,6 @@ class Direct:
     def __init__(self) -> None:
         self.statistics: Counter[str] = Counter()
 
-    def commit(self) -> None:
-        """Nothing is deferred."""
-
     def fit(self, size: int) -> int:
         """Return `size`: this layer adds no bytes."""
         return size

@@ -61,9 +61,6 @@ class Replicated:
         """Estimated bytes of the calls that wait in all groups."""
         return sum(group.backlog for group in self.groups.values()) if self.groups else 0
 
-    def commit(self) -> None:
-        """Nothing is deferred."""
-
     @property
     def statistics(self) -> Counter[str]:
         """The counters of this layer, its groups and their replicas."""

@@ -40,9 +40,6 @@ class Gate:
         self.statistics = Counters()
         self._guard = guard
 
-    def commit(self) -> None:
-        """Nothing is deferred."""
-
     def fit(self, size: int) -> int:
         """Nothing is added."""
         return size

@@ -106,9 +106,6 @@ class Sealing:
         """Begin another life, with new random bytes and so with new keys: after a fork."""
         self.sealer.renew()
 
-    def commit(self) -> None:
-        """Nothing is deferred."""
-
     def fit(self, size: int) -> int:
         """A datagram of `size` bytes leaves this much for what is sealed in it."""
         return size - OVERHEAD

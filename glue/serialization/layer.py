@@ -75,9 +75,6 @@ class Serialization:
         self.forms = Forms()
         self.spans: dict[bytes, list[Span]] = {}  # of others' headers, by form
 
-    def commit(self) -> None:
-        """Nothing is deferred."""
-
     def fit(self, size: int) -> int:
         """A datagram of `size` bytes leaves this much for the body, whatever the headers hold."""
         return size - MAX_HEADER

@@ -78,9 +78,9 @@ LIVE, KEEP, KEPT = 0, 1, 2
 PLAIN_KEYS = frozenset({"topic", "sequence", "at", "length", "count", "lengths"})
 """What an entry has when no option is set, which is worth asking first: it is the usual case."""
 
-_LONE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
+_LONE_TEMPLATE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
 _PLAIN = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d%b%b}]}\n'
-_LONE_JSON = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d,"json":1}]}\n%b'
+_LONE_JSON_TEMPLATE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d,"json":1}]}\n%b'
 
 VIEW_FROM, ALIGNMENT = 64 << 10, 64
 """Bytes of a lone array or table from which on it stays in the memory of its bundle, at a multiple of ALIGNMENT."""
@@ -259,7 +259,7 @@ def encode_plain(topic: bytes, sequence: int, at: int, payloads: list[bytes], js
 
 def encode_lone(topic: bytes, sequence: int, at: int, payload: bytes, json: bool) -> bytes:
     """Encode a single plain message; faster than `encode`. `topic` is a JSON string."""
-    return (_LONE_JSON if json else _LONE) % (topic, sequence, at, len(payload), payload)
+    return (_LONE_JSON_TEMPLATE if json else _LONE_TEMPLATE) % (topic, sequence, at, len(payload), payload)
 
 
 def decode(body: bytes) -> list[MessageGroup]:

@@ -37,7 +37,7 @@ from glue.topics.bundle import (
     encode_plain,
 )
 from glue.topics.layer import Topics
-from glue.topics.plain import PLAIN_INDEX, Recipients
+from glue.topics.plain import PLAIN_INDEX_PATTERN, Recipients
 from glue.topics.published import LoneRoute, PublishedTopic
 from glue.topics.streams import Stream
 
@@ -183,7 +183,7 @@ class TopicsFastPath:
     """Plain messages, one item at a time; see `glue.contract.fastpath` and `glue.fastpath.parts`."""
 
     __slots__ = ("_bundles", "_publications", "_statistics")
-    pattern = PLAIN_INDEX.pattern
+    pattern = PLAIN_INDEX_PATTERN.pattern
 
     def __init__(self, layer: Topics) -> None:
         self._bundles = layer.plain_bundles

@@ -126,9 +126,6 @@ class Topics:
         """Messages to groups that no member has acknowledged."""
         return self._sharing.count if self._sharing.dispatchers else 0
 
-    def commit(self) -> None:
-        """Nothing is deferred."""
-
     def expect_first_round(self) -> None:
         """Hold what is published until discovery tells that its first round is over."""
         self._held = HeldParcels()

@@ -32,7 +32,7 @@ from glue.topics.wrapped import is_wrapped
 ALONE = 32 << 10  # bytes of a payload from which on it is joined by itself, rather than cut from what was joined
 CHUNK_SIZE = 256 << 10  # bytes that are joined at once, to be cut: few enough to be in a near cache still when they are
 
-PLAIN_INDEX = LazyPattern(
+PLAIN_INDEX_PATTERN = LazyPattern(
     rb'\{"groups":\[\{"topic":"([^"\\\x00-\x1f]{1,65535})","sequence":([1-9][0-9]{0,15}),"at":([1-9][0-9]{0,15}),'
     rb'"length":(0|[1-9][0-9]{0,15})(?:,"count":([1-9][0-9]{0,4}))?(,"json":1)?\}\]\}\n'
 )
@@ -82,7 +82,7 @@ class PlainBundles:
         if pieces is not None and pieces.length < ALONE:
             pieces = None
         text = bodies[0] if pieces is None else pieces.parts[0]
-        found = PLAIN_INDEX.match(text)
+        found = PLAIN_INDEX_PATTERN.match(text)
         if found is None:
             return None
         topic, sequence, at, length, many, is_json = found.groups()

@@ -135,8 +135,6 @@ class Plain:
         self.who = who
         self.statistics: Counter[str] = Counter()
 
-    def commit(self) -> None: ...
-
     def fit(self, size: int) -> int:
         return size
 

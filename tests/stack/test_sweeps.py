@@ -25,9 +25,6 @@ class Plain:
         self.deadline = -math.inf if says else math.inf
         self.statistics: Counter[str] = Counter()
 
-    def commit(self) -> None:
-        pass
-
     def fit(self, size: int) -> int:
         return size
 

@@ -11,7 +11,7 @@ import pytest
 from glue.contract import Delivery, Event, Inbound, Missed, PeerAdded, Subscribe, Unsubscribe, Upward
 from glue.topics import Topics
 from glue.topics.bundle import MessageGroup, encode
-from glue.topics.plain import PLAIN_INDEX, PlainBundles
+from glue.topics.plain import PLAIN_INDEX_PATTERN, PlainBundles
 from tests.topics.parties import added, endpoint_id, removed, topics
 
 TOPICS = ("a", "room/1", "room/2", 'b/"quoted"', "c/\u00e9", "c/\ufffd")
@@ -142,4 +142,4 @@ def test_a_huge_message_that_begins_like_a_lone_one_is_not_read_to_its_end(part:
     for excess in (0, 1):
         values = [b"1" * (size + excess if name == part else 1) for name, size in longest.items()]
         index = b'{"groups":[{"topic":"%b","sequence":%b,"at":%b,"length":%b}]}\n' % tuple(values)
-        assert bool(PLAIN_INDEX.match(index)) is not bool(excess)
+        assert bool(PLAIN_INDEX_PATTERN.match(index)) is not bool(excess)
