@@ -41,7 +41,7 @@ def test_addresses_that_refused_are_tried_again_some_seconds_later(monkeypatch: 
     network._choice = SimpleNamespace(interface=SimpleNamespace(name="lo"))
     network._interface = network._joined = object()
     network._changes, network._look_at = SimpleNamespace(take=lambda: False), inf
-    network._is_settled = lambda: True
+    network.is_settled = True
     network._automatic, network._forget_refusals_at = False, REFUSALS_REMEMBERED
     network._count_drops = lambda: None
     network._sender = SimpleNamespace(forget_refusals=lambda: forgotten.append(now))
