@@ -69,6 +69,8 @@ local ENTRIES = {
         ["mended"] = { "kind", "mended", "held_us", "window", "channel", "next" },
         ["parity"] = { "kind", "age_ms", "channel", "first", "count", "row" },
         ["best"] = { "kind", "age_ms", "sequence" },
+        ["wake"] = { "kind", "cycle" },
+        ["waited"] = { "kind", "cycle", "waited", "dropped" },
     },
     fragment = {
         [""] = { "message", "size", "total", "index" },

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from glue.endpoint.model_calls import Entry
     from glue.endpoint.qos import EVENT, LOG, SENSOR, STATE, QoS, keep_all, keep_last
     from glue.endpoint.qos_matching import QoSMismatch
+    from glue.endpoint.sleep_methods import Woke
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
     from glue.receivers.context import Context, Receiver
     from glue.receivers.store import FencedError
@@ -143,6 +144,7 @@ __all__ = [
     "UnknownOutcomeError",
     "Update",
     "Watch",
+    "Woke",
     "WouldBlockError",
     "keep_all",
     "keep_last",
@@ -162,6 +164,7 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
             "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.qos": ("EVENT", "LOG", "SENSOR", "STATE", "QoS", "keep_all", "keep_last"),
             "glue.endpoint.qos_matching": ("QoSMismatch",),
+            "glue.endpoint.sleep_methods": ("Woke",),
             "glue.endpoint.model": ("ModelStatus",),
             "glue.endpoint.model_calls": ("Entry",),
             "glue.model.state": (

@@ -125,6 +125,9 @@ class Settings(Frozen):
     lease_intervals: float = setting(
         5.0, NUMBER, "a peer silent for this many of its intervals, or a minute, is removed"
     )
+    sleep: float | None = setting(
+        None, NUMBER, "seconds that this endpoint may stay asleep between its moments awake (default: always awake)"
+    )
     message_limit: int = setting(256 << 20, INTEGER, "the largest message in bytes")
     queue_limit: int = setting(4 << 20, INTEGER, "bytes published and not yet acknowledged, above which publish blocks")
     receive_limit: int = setting(
@@ -164,6 +167,7 @@ class Settings(Frozen):
         self._check(0 <= self.listen_port <= 65535, "listen_port", "a port from 0 to 65535")
         self._check(0.01 <= self.announce_interval <= 3600, "announce_interval", "0.01 to 3600 seconds")
         self._check(1.5 <= self.lease_intervals <= 1000, "lease_intervals", "1.5 to 1000 intervals")
+        self._check(self.sleep is None or 0.05 <= self.sleep <= 86400, "sleep", "0.05 to 86400 seconds")
         self._check(0 <= self.spin <= 0.1, "spin", "0 to 0.1 seconds")
         self._check(0 <= self.malloc_threshold <= 32 << 20, "malloc_threshold", "0 to 33554432 bytes")
         self._check(self.parity is None or 0 <= self.parity <= 1, "parity", "a share from 0 to 1")
@@ -249,6 +253,7 @@ class Keywords(TypedDict, total=False):
     listen_port: int | None
     announce_interval: float | None
     lease_intervals: float | None
+    sleep: float | None
     message_limit: int | None
     queue_limit: int | None
     receive_limit: int | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from math import inf
+from math import ceil, inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
@@ -108,6 +108,7 @@ def _discovery(who: Identity) -> Discovery | ServiceDiscovery:
         "announce_interval": who.settings.announce_interval,
         "lease_intervals": who.settings.lease_intervals,
         "random": who.random,
+        "rest": ceil(who.settings.sleep or 0),
     }
     is_registered = who.settings.discovery == "dns-sd"
     layer = ServiceDiscovery(**options) if is_registered else Discovery(**options, links=who.settings.links)

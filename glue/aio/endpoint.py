@@ -15,6 +15,7 @@ from glue.aio.driver import LoopDriver
 from glue.aio.publishing import AioPublishing
 from glue.aio.receiving import AioReceiving
 from glue.aio.requests import AioRequests
+from glue.aio.sleeping import AioSleeping
 from glue.aio.subscription import Subscription
 from glue.aio.typed import AioTyped
 from glue.contract import Acknowledge, Event, Unsubscribe
@@ -51,6 +52,7 @@ class Endpoint(
     AioTyped,
     AioReceiving,
     AioConsumers,
+    AioSleeping,
     HistoryMethods,
     PresenceMethods,
     QoSMethods,

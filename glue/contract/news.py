@@ -215,6 +215,36 @@ class PeerInterest:
         self.removed = removed
 
 
+class PeerSleeps:
+    """From discovery: a peer that is awake for moments only fell asleep (an odd `cycle`), or tells that it is awake.
+
+    The peer counts its cycles from 0 on. The news of one cycle may come several times.
+    """
+
+    __slots__ = ("cycle", "peer")
+
+    def __init__(self, peer: str, cycle: int) -> None:
+        self.peer = peer
+        self.cycle = cycle
+
+
+class Awake:
+    """From transport: this endpoint has woken up, and has received all that waited for it.
+
+    `waited` messages came from `publishers` peers, which had to drop `dropped`. The peers `silent` did not
+    answer, or not all that waited there has come.
+    """
+
+    __slots__ = ("cycle", "dropped", "publishers", "silent", "waited")
+
+    def __init__(self, cycle: int, waited: int, dropped: int, publishers: int, silent: Sequence[str]) -> None:
+        self.cycle = cycle
+        self.waited = waited
+        self.dropped = dropped
+        self.publishers = publishers
+        self.silent = silent
+
+
 class NameClash:
     """From discovery: another live endpoint has this endpoint's id, and probably its name, at `address`."""
 
@@ -245,12 +275,14 @@ News = (
     | PeerRemoved
     | PeerInterest
     | PathChanged
+    | PeerSleeps
     | FirstRoundOver
     | NameClash
     | Undelivered
     | FrameGap
     | Addressed
     | Receipted
+    | Awake
 )
 Event = Delivery | Missed | Rung | Surveyed | News
 """The events of a stack for the application."""

@@ -228,6 +228,18 @@ class LinkChanged:
         self.is_up = is_up
 
 
-Order = Interest | Accept | Leave | LinkChanged
+class Sleep:
+    """From the application to transport and discovery: this endpoint falls asleep, or wakes up.
+
+    `cycle` counts these orders from 1 on. With an odd number the endpoint falls asleep.
+    """
+
+    __slots__ = ("cycle",)
+
+    def __init__(self, cycle: int) -> None:
+        self.cycle = cycle
+
+
+Order = Interest | Accept | Leave | LinkChanged | Sleep
 Request = Publication | Subscribe | Unsubscribe | Acknowledge | ExecuteWill | Survey | Alarm | Record | Order
 """The requests of an application to a stack."""

@@ -38,17 +38,18 @@ class Announcer:
     """
 
     __slots__ = (
-        "_announced_at", "_bodies", "_interval", "_mark", "_marked_at", "_name", "_random", "_repeats", "due", "log",
-        "rides_from", "settled", "size", "told",
+        "_announced_at", "_asleep", "_bodies", "_interval", "_mark", "_marked_at", "_name", "_random", "_repeats",
+        "_rest", "due", "log", "rides_from", "settled", "size", "told",
     )  # fmt: skip
 
-    def __init__(self, name: str, interval: float, random: Random) -> None:
+    def __init__(self, name: str, interval: float, random: Random, rest: int = 0) -> None:
         self.due = self.rides_from = 0.0
         self.log = InterestLog()
         self.size = FULL_BODY
         self.told = self.settled = self._mark = self.log.position
         self._marked_at = -math.inf  # when all were told what is before the mark
         self._name = name
+        self._rest, self._asleep = rest, 0
         self._interval = interval
         self._random = random
         self._repeats: Sequence[float] = START_REPEATS
@@ -87,6 +88,13 @@ class Announcer:
         self.rides_from = self.due - RIDE * self._interval
         return self.calm_body
 
+    def sleep(self, now: float, cycle: int) -> None:
+        """Announce from now on that this endpoint is asleep, or awake; it counted so many changes."""
+        self._asleep = cycle
+        self._bodies.clear()
+        self._repeats = START_REPEATS
+        self.due = self.rides_from = now
+
     @property
     def is_fresh(self) -> bool:
         """Whether there is something that peers may not have heard of."""
@@ -95,7 +103,7 @@ class Announcer:
     @property
     def calm_until(self) -> float:
         """Before that nothing has to go along with, or before, what is sent."""
-        return -math.inf if self.is_fresh else self.rides_from
+        return -math.inf if self.is_fresh or self._asleep % 2 else self.rides_from
 
     def hurry(self, now: float) -> None:
         """Announce at once, as new listeners may be in reach."""
@@ -133,5 +141,6 @@ class Announcer:
         """The body of so many bytes at most, and the version of the first operation that it tells."""
         found = self._bodies.get(size)
         if found is None:
-            found = self._bodies[size] = Announcement.encode(self._name, self._interval, self.log, size)
+            found = Announcement.encode(self._name, self._interval, self.log, size, self._rest, self._asleep)
+            self._bodies[size] = found
         return found

@@ -74,6 +74,11 @@ class ControlSender:
         self._probed_at = -math.inf
         self._frames_left = FRAMES_PER_CALL
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """The position in the log of this endpoint's interests."""
+        return self._announcer.log.position
+
     def take(self) -> list[Outbound]:
         """Return the datagrams gathered in this call, and reset the limit of frames."""
         taken, self.outbox = self.outbox, []
@@ -150,6 +155,8 @@ class ControlSender:
             is_free = address in strangers  # to be called in any case, whether that is a peer or not
             strangers.pop(address, None)
             asked = known if rendezvous.is_contact(address) else None
+            if peer.is_asleep:
+                continue
             if (is_free or peer.id in members.remote) and not (is_between and peer.is_verified and asked is None):
                 self.call(now, peer, body, is_free, asked)
         for address in strangers:
@@ -238,6 +245,24 @@ class ControlSender:
         for body in Introductions.encode(others, self._announcer.size, FRAMES_PER_INTRODUCTION):
             self.send(now, peer, INTRODUCE, body)
 
+    def reply(self, now: float, peer: KnownPeer, envelope: Envelope, is_new: bool, own_id: str) -> None:
+        """Answer a request or a newcomer, and ask an unproven peer for proof that it receives from this endpoint."""
+        if envelope.known is not None and envelope.kind in (ANSWER, ANNOUNCE):
+            peer.known, peer.is_starting = envelope.known, envelope.kind == ANNOUNCE
+        if envelope.called == own_id:
+            self.answer(now, peer)
+        elif envelope.kind == ANSWER:
+            peer.answer_at = math.inf  # it knows this endpoint
+            if not peer.is_proven:
+                self.ask_proof(now, peer)
+        elif is_new or self._members.is_stranger(envelope):
+            self.welcome(now, peer, len(self._members.table))
+        elif not peer.is_proven and peer.answer_at == math.inf:
+            self.ask_proof(now, peer)
+        if envelope.kind == CALL and envelope.known is not None and envelope.known != self._members.digest:
+            others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
+            self.introduce(now, peer, others)
+
     def ask(self, now: float, peer: KnownPeer) -> None:
         """Ask for operations that are missing, if it is time."""
         if not peer.follower.is_behind:
@@ -251,6 +276,8 @@ class ControlSender:
         """Send what is due by time."""
         if now >= peer.answer_at:
             self.answer(now, peer)
+        if peer.is_asleep:
+            return
         self.ask(now, peer)
         if now >= max(peer.received_at + peer.patience, peer.probe_at):
             self._probe(now, peer, is_remote)

@@ -38,6 +38,7 @@ class ServiceDiscovery:
         lease_intervals: float = 5.0,
         random: Random,
         registry: Registry | None = None,
+        rest: int = 0,
     ) -> None:
         """As for `Discovery`; this layer owns the registry, and closes it when the endpoint leaves."""
         self.discovery = Discovery(
@@ -48,6 +49,7 @@ class ServiceDiscovery:
             lease_intervals=lease_intervals,
             random=random,
             multicast=False,
+            rest=rest,
         )
         self._registry: Registry | None = None
         self._poll_at = 0.0

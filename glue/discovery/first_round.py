@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from glue.contract import FirstRoundOver
+from glue.contract import FirstRoundOver, Upward
 from glue.discovery.membership import Membership
 
 LONGEST = 0.04
@@ -75,6 +75,13 @@ class FirstRound:
         again, end = self._begun_at + AGREED, self._begun_at + LONGEST
         self.due = again if self.due < again else end
         return len(self.members.table) <= ASKED_AGAIN
+
+    def goes_on(self, now: float, paused: float, up: list[Upward]) -> bool:
+        """End the round and tell it, if it is complete; else return whether to ask again, as answers may be lost."""
+        if self.is_complete(now):
+            up.append(self.news(paused))
+            return False
+        return self.is_asking(now)
 
     def news(self, paused: float) -> FirstRoundOver:
         """The news for the layers above; their clock is `paused` seconds ahead of this layer's."""

@@ -19,7 +19,18 @@ from random import Random
 
 import orjson
 
-from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, LinkChanged, Outbound, Upward
+from glue.contract import (
+    TO_PEERS,
+    Address,
+    Downward,
+    Inbound,
+    Interest,
+    Leave,
+    LinkChanged,
+    Outbound,
+    Sleep,
+    Upward,
+)
 from glue.contract.counters import Counters
 from glue.discovery.announcer import IN_STEP, Announcer
 from glue.discovery.control import ControlSender
@@ -28,7 +39,7 @@ from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
 from glue.discovery.links import Links
 from glue.discovery.membership import Membership
-from glue.discovery.peers import WANT_DELAY, KnownPeer, PeerInfo
+from glue.discovery.peers import KnownPeer, PeerInfo
 from glue.discovery.reach import Reach
 from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
@@ -45,7 +56,6 @@ from glue.discovery.wire import (
     WANT,
     Announcement,
     Envelope,
-    Introductions,
     Operations,
 )
 from glue.errors import ConfigurationError
@@ -53,7 +63,7 @@ from glue.errors import ConfigurationError
 MAX_NAME = 512  # bytes of a name as JSON, so that the name fits in the smallest announcement
 ROUNDING = 1e-6  # seconds by which a timer may be early, because of rounding errors
 
-PRESENT, LEFT = "present", "left"
+PRESENT, ASLEEP, LEFT = "present", "asleep", "left"
 
 
 class Discovery:
@@ -72,6 +82,7 @@ class Discovery:
         random: Random,
         multicast: bool = True,
         links: Sequence[str] = (),
+        rest: int = 0,
     ) -> None:
         """Without multicast, or beyond its reach, peers are found by way of `contact`, or they find this endpoint.
 
@@ -87,7 +98,7 @@ class Discovery:
         self._interval = announce_interval
         self._multicast = multicast
         self._reaches_all = multicast and not links
-        self._announcer = Announcer(name, announce_interval, random)
+        self._announcer = Announcer(name, announce_interval, random, rest)
         self._members = Membership(endpoint_id, self.statistics, random)
         self.table, self.direct = self._members.table, self._members.direct  # the known peers by id; with one address
         self._rendezvous = Rendezvous(self.statistics)
@@ -100,7 +111,8 @@ class Discovery:
         self._learning = Learning(self._members, self._sender, self.statistics, announce_interval, lease_intervals)
         self.exam = Exam(self._members, self._sender, self.statistics, random)
         self.exam.is_multicast = multicast
-        self._state: str | None = None  # before the first call; then PRESENT, then LEFT
+        self._state: str | None = None  # before the first call; then PRESENT or ASLEEP, then LEFT
+        self._slept_at = 0.0  # since when it is asleep, on the layer's clock, which then stands still
         self.paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
         self.calm_until = -math.inf  # on the driver's clock: before that nothing is due, and data just passes
@@ -109,7 +121,7 @@ class Discovery:
             **dict.fromkeys((ANNOUNCE, CALL, ANSWER, PROBE), self._on_announcement),
             WANT: self._on_want,
             OPERATIONS: self._on_operations,
-            INTRODUCE: self._on_introductions,
+            INTRODUCE: self._reach.on_introductions,
             EXAMINE: self.exam.receive,
             GOODBYE: self._on_goodbye,
             PATH: self.links.answer,
@@ -124,6 +136,8 @@ class Discovery:
     @property
     def _due(self) -> float:
         """When the first timer is due, on the layer's clock."""
+        if self._state == ASLEEP:
+            return math.inf
         return min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due, self.exam.due)
 
     @property
@@ -154,6 +168,9 @@ class Discovery:
 
     def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
         """Data of known peers passes up, between the news; announcements and replies go down."""
+        if self._state == ASLEEP:
+            self.statistics["received asleep"] += len(items)
+            return [], []
         now = self._listen(now)
         up = self._up = self._learning.up = []
         table = self._members.table
@@ -176,8 +193,8 @@ class Discovery:
             self._sender.call_remote(now, self._announcer.calm_body, is_between=True)
         if now >= self._check_at:
             self._attend(now)
-        if not self._first_round.is_over:
-            self._go_round(now)
+        if not self._first_round.is_over and self._first_round.goes_on(now, self.paused, up):
+            self._sender.ask_again(now, self._multicast)
         if self.exam.is_due(now):
             self.exam.advance(now)
         if self.links.now >= self.links.due:
@@ -189,7 +206,8 @@ class Discovery:
         now = self._listen(now)
         for item in items:
             if item.__class__ is Outbound:
-                self._route(now, item)
+                if self._state != ASLEEP:
+                    self._route(now, item)
             elif isinstance(item, Interest):
                 if self._state != LEFT and (unknown := self._announcer.change(now, item)):
                     self.statistics["unknown interest withdrawn"] += unknown
@@ -197,9 +215,11 @@ class Discovery:
                 self._leave()
             elif isinstance(item, LinkChanged):
                 self.links.link_changed(now, item)
+            elif isinstance(item, Sleep):
+                now = self._sleep(now, item.cycle)
             else:
                 self.statistics["order not understood"] += 1
-        if now >= self._announcer.rides_from:
+        if now >= self._announcer.rides_from and self._state != ASLEEP:
             self._announce(now)
         return self._sender.take()
 
@@ -262,6 +282,19 @@ class Discovery:
         self._check_at = self._rendezvous.call_at = math.inf
         self._sender.leave(self._multicast)
 
+    def _sleep(self, now: float, cycle: int) -> float:
+        """Fall asleep or wake up, and announce it; return the time on the layer's clock."""
+        if self._state == PRESENT and cycle % 2:
+            self._announcer.sleep(now, cycle)
+            self._announce(now)
+            self._announce(now)  # nobody asks again whether it is asleep
+            self._state, self._slept_at = ASLEEP, now
+        elif self._state == ASLEEP and not cycle % 2:
+            self.paused += now - self._slept_at
+            self._state, now = PRESENT, self._slept_at
+            self._announcer.sleep(now, cycle)
+        return now
+
     def _announce(self, now: float) -> None:
         """Announce by multicast, and by unicast to peers out of reach of multicast."""
         body = self._announcer.announce(now)
@@ -307,39 +340,13 @@ class Discovery:
         self._sender.receive(now, peer, item, envelope)
         if announcement is not None:
             self._learning.learn(now, peer, announcement, body, envelope.echo)
+        if peer.rest and self._learning.tell_sleep(peer):
+            self._sender.answer(now, peer)
         self._reach.locate(now, peer, envelope.kind, is_new)
-        self._reply(now, peer, envelope, is_new)
+        self._sender.reply(now, peer, envelope, is_new, self._id)
         self._converse(now, peer, envelope)
         if envelope.kind == ANSWER:
             self._sender.return_token(now, peer)
-
-    def _reply(self, now: float, peer: KnownPeer, envelope: Envelope, is_new: bool) -> None:
-        """Answer a request or a newcomer, and ask an unproven peer for proof that it receives from this endpoint."""
-        if envelope.known is not None and envelope.kind in (ANSWER, ANNOUNCE):
-            peer.known, peer.is_starting = envelope.known, envelope.kind == ANNOUNCE
-        if envelope.called == self._id:
-            self._sender.answer(now, peer)
-        elif envelope.kind == ANSWER:
-            peer.answer_at = math.inf  # it knows this endpoint
-            if not peer.is_proven:
-                self._sender.ask_proof(now, peer)
-        elif is_new or self._members.is_stranger(envelope):
-            self._sender.welcome(now, peer, len(self._members.table))
-        elif not peer.is_proven and peer.answer_at == math.inf:
-            self._sender.ask_proof(now, peer)
-        if envelope.kind == CALL and envelope.known is not None and envelope.known != self._members.digest:
-            others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
-            self._sender.introduce(now, peer, others)
-
-    def _on_introductions(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        if (peer := self._members.known(now, item, envelope.echo)) is None:
-            return
-        introduced = Introductions.parse(body, peer.address)
-        if introduced is None:
-            self.statistics["malformed body"] += 1
-            return
-        self._sender.receive(now, peer, item, envelope)
-        self._reach.introduced(now, peer, introduced)
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         if (peer := self._members.known(now, item, envelope.echo)) is None:
@@ -355,11 +362,7 @@ class Discovery:
             self.statistics["malformed body"] += 1
             return
         self._sender.receive(now, peer, item, envelope)
-        before = peer.follower.want
-        self._learning.report(peer, *peer.follower.received(operations))
-        if peer.follower.want != before:
-            peer.want_delay = WANT_DELAY
-            peer.want_at = now if operations.last else now + WANT_DELAY
+        self._learning.follow(now, peer, operations)
         self._converse(now, peer, envelope)
 
     def _on_goodbye(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
@@ -388,13 +391,6 @@ class Discovery:
             else:
                 self._sender.attend(now, peer, peer.id in self._members.remote)
         self._check_at = self._next_check()
-
-    def _go_round(self, now: float) -> None:
-        """End the first round, or ask the peers again, because answers may be lost."""
-        if self._first_round.is_complete(now):
-            self._up.append(self._first_round.news(self.paused))
-        elif self._first_round.is_asking(now):
-            self._sender.ask_again(now, self._multicast)
 
     def _next_check(self) -> float:
         return min((peer.wake_at for peer in self._members.table.values()), default=math.inf)

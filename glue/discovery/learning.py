@@ -13,12 +13,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from glue.contract import PeerInterest, Upward
+from glue.contract import PeerInterest, PeerSleeps, Upward
 from glue.discovery.control import ControlSender
 from glue.discovery.follower import BEHIND, FITS
 from glue.discovery.membership import Membership
 from glue.discovery.peers import LATE, LONGEST_LEASE, WANT_DELAY, KnownPeer
-from glue.discovery.wire import Announcement
+from glue.discovery.wire import Announcement, Operations
 
 KEPT_BODY = 2048  # bytes of a peer's last announcement, kept to recognize it when it is repeated
 
@@ -49,18 +49,40 @@ class Learning:
         is_first = math.isnan(peer.interval)
         if peer.is_doubted and echo == peer.token:
             peer.is_doubted = False
-        elif not is_first and (fit != FITS or news.interval != peer.interval or news.name != peer.name):
+        elif not is_first and (
+            fit != FITS or news.interval != peer.interval or news.name != peer.name or not _goes_on(peer, news)
+        ):
             peer.body = b""
-            self._doubt(now, peer, fit)
+            self._doubt(now, peer, BEHIND if fit == FITS and news.asleep < peer.asleep else fit)
             return
         peer.body = body if len(body) <= KEPT_BODY else b""
         peer.name = news.name
+        if news.asleep != peer.asleep:
+            peer.learned_at = now
+        peer.rest, peer.asleep = news.rest, news.asleep
         peer.follow_interval(news.interval, self._lease_intervals, self._longest_lease)
         self.report(peer, *(follower.announced(news) if fit == FITS else follower.restart(news)))
         if not was_behind:
             peer.want_at, peer.want_delay = now, WANT_DELAY
         if follower.want != before:
             peer.learned_at = now
+
+    def follow(self, now: float, peer: KnownPeer, operations: Operations) -> None:
+        """Take a part of a peer's interest log."""
+        before = peer.follower.want
+        self.report(peer, *peer.follower.received(operations))
+        if peer.follower.want != before:
+            peer.want_delay = WANT_DELAY
+            peer.want_at = now if operations.last else now + WANT_DELAY
+
+    def tell_sleep(self, peer: KnownPeer) -> bool:
+        """Report whether a peer that is awake for moments only is asleep; return whether it may have missed interests.
+
+        It reports again at each announcement, so that the peer is answered again when it announces again.
+        """
+        self.up.append(PeerSleeps(peer.id, peer.asleep))
+        before, peer.awake_at = peer.awake_at, self._sender.position
+        return not peer.is_asleep and before != peer.awake_at
 
     def _doubt(self, now: float, peer: KnownPeer, fit: str) -> None:
         """An announcement in a peer's name does not fit: ask the peer, unless it may merely be late."""
@@ -82,3 +104,8 @@ class Learning:
         """Report a change of a peer's interests, once the peer's first interests were reported."""
         if peer.is_told and (added or removed):
             self.up.append(PeerInterest(peer.id, added, removed))
+
+
+def _goes_on(peer: KnownPeer, news: Announcement) -> bool:
+    """Whether a peer may have fallen asleep and woken up so often since it was last heard."""
+    return news.rest == peer.rest and news.asleep >= peer.asleep

@@ -24,6 +24,9 @@ between: each peer of it sends it one probe every 42 s, and keeps it as long as 
 
 UNPROVEN_LEASE = 10.0  # seconds that the lease of an unproven peer lasts at most
 
+LONGEST_REST = 7 * 86_400  # seconds: a peer that is awake for moments only is taken to be asleep no longer than a week
+RESTS = 2  # so many times its rest is added to the lease of such a peer: it may miss one of its moments
+
 ALIASES = 3  # further source addresses of a peer, on a host with several: with the one in use, four paths
 
 LATE = 0.2  # seconds for which an older announcement may follow a newer one without a request for proof
@@ -85,15 +88,18 @@ class KnownPeer:
     paths: what is known of each of them; None if there is only one.
     claimed, claimed_at: a claimed new address and the time of the claim.
     move_at: the time of the move to a proven `claimed`, unless the old address sends something before.
+    rest: the seconds that the peer may stay asleep, 0 for a peer that is always awake; `asleep`: how often it fell
+        asleep or woke up; an odd number while it is asleep.
+    awake_at: the position in this endpoint's log when the peer last announced that it is awake.
     told: the position in this endpoint's log up to which the peer was informed by unicast.
     known: the latest digest of known peers from the peer; `is_starting`: the digest came in the peer's first round.
     """
 
     __slots__ = (
-        "address", "aliases", "answer_at", "ask_at", "body", "claimed", "claimed_at", "credit", "echo", "follower",
-        "host", "id", "incarnation", "interval", "is_doubted", "is_leaving", "is_proven", "is_starting", "is_told",
-        "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard", "paths", "patience",
-        "probe_at", "received_at", "returned", "token", "told", "want_at", "want_delay",
+        "address", "aliases", "answer_at", "ask_at", "asleep", "awake_at", "body", "claimed", "claimed_at", "credit",
+        "echo", "follower", "host", "id", "incarnation", "interval", "is_doubted", "is_leaving", "is_proven",
+        "is_starting", "is_told", "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard",
+        "paths", "patience", "probe_at", "received_at", "rest", "returned", "token", "told", "want_at", "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -125,7 +131,8 @@ class KnownPeer:
         self.claimed_at = -math.inf
         self.move_at = math.inf
         self.learned_at = self.ask_at = -math.inf
-        self.told = 0, 0
+        self.told = self.awake_at = 0, 0
+        self.rest = self.asleep = 0
         self.known: int | None = None
         self.is_starting = False
 
@@ -139,6 +146,14 @@ class KnownPeer:
         self.lease = min(lease_intervals * interval, longest if self.is_proven else UNPROVEN_LEASE)
         overdue = 1.25 * interval if 1.25 * interval < 0.9 * self.lease else 0.0
         self.patience = max(PATIENCE * self.lease, overdue)
+        if self.rest and self.is_proven:
+            self.lease += RESTS * min(self.rest, LONGEST_REST)
+            self.patience = self.lease  # it is not probed, as it would not hear that
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it has announced that it is asleep."""
+        return self.asleep % 2 == 1
 
     def move(self, address: Address, token: int) -> None:
         """Set a new address with a new token; drop the aliases and the credit."""
@@ -185,6 +200,8 @@ class KnownPeer:
     @property
     def wake_at(self) -> float:
         """When this peer next needs attention."""
+        if self.asleep % 2:
+            return min(self.answer_at, self.ends_at, self.move_at)
         return min(
             self.answer_at,
             self.want_at if self.follower.is_behind else math.inf,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from glue.contract import Address
+from glue.contract import Address, Inbound
 from glue.discovery.announcer import Announcer
 from glue.discovery.control import ControlSender
 from glue.discovery.membership import Membership
 from glue.discovery.peers import KnownPeer
 from glue.discovery.rendezvous import Rendezvous
-from glue.discovery.wire import ANNOUNCE, CALL, PROBE
+from glue.discovery.wire import ANNOUNCE, CALL, PROBE, Envelope, Introductions
 
 
 class Reach:
@@ -49,7 +49,18 @@ class Reach:
         if is_new and self._rendezvous.is_contact(peer.address):
             self._rendezvous.hurry(now)
 
-    def introduced(self, now: float, by: KnownPeer, endpoints: Sequence[tuple[str, Address]]) -> None:
+    def on_introductions(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        """Take introductions of a peer."""
+        if (peer := self._members.known(now, item, envelope.echo)) is None:
+            return
+        introduced = Introductions.parse(body, peer.address)
+        if introduced is None:
+            self._statistics["malformed body"] += 1
+            return
+        self._sender.receive(now, peer, item, envelope)
+        self._introduced(now, peer, introduced)
+
+    def _introduced(self, now: float, by: KnownPeer, endpoints: Sequence[tuple[str, Address]]) -> None:
         """Call endpoints that a contact has introduced, unless they are known."""
         if not self._rendezvous.is_contact(by.address):
             self._statistics["introduction by a stranger"] += 1

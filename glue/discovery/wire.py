@@ -135,12 +135,24 @@ class Announcement:
 
     `interval` is in seconds as announced, not yet clamped. `version` is the number of operations in `epoch` so far.
     The first `base` operations sum up the previous epoch at its version `previous`.
+
+    A sender that is awake for moments only gives `rest`, the seconds that it may stay asleep, and `asleep`, how often
+    it fell asleep or woke up so far: an odd number while it is asleep. Both are 0 for any other sender.
     """
 
-    __slots__ = ("base", "epoch", "interval", "name", "operations", "previous", "version")
+    __slots__ = ("asleep", "base", "epoch", "interval", "name", "operations", "previous", "rest", "version")
 
     def __init__(
-        self, name: str, interval: float, epoch: int, version: int, previous: int, base: int, operations: list[str]
+        self,
+        name: str,
+        interval: float,
+        epoch: int,
+        version: int,
+        previous: int,
+        base: int,
+        operations: list[str],
+        rest: int = 0,
+        asleep: int = 0,
     ) -> None:
         self.name = name
         self.interval = interval
@@ -149,9 +161,13 @@ class Announcement:
         self.previous = previous
         self.base = base
         self.operations = operations
+        self.rest = rest
+        self.asleep = asleep
 
     @staticmethod
-    def encode(name: str, interval: float, log: InterestLog, size: int) -> tuple[bytes, int]:
+    def encode(
+        name: str, interval: float, log: InterestLog, size: int, rest: int = 0, asleep: int = 0
+    ) -> tuple[bytes, int]:
         """A body with as many of the log's newest operations as fit in `size` bytes, and the version of their first."""
         start = {
             "name": name,
@@ -160,6 +176,7 @@ class Announcement:
             "version": log.version,
             "previous": log.previous,
             "base": log.base,
+            **({"rest": rest, "asleep": asleep} if rest else {}),
         }
         head = orjson.dumps(start)[:-1]
         newest = log.newest(size - len(head) - len(_OPERATIONS_KEY) - len("]}"))
@@ -173,12 +190,13 @@ class Announcement:
             return None
         name, operations = value.get("name"), value.get("operations")
         numbers = [value.get(key) for key in ("interval_ms", "epoch", "version", "previous", "base")]
+        numbers += [value.get(key, 0) for key in ("rest", "asleep")]
         if not (all(map(_is_count, numbers)) and _is_name(name) and _are_operations(operations)):
             return None
-        interval_ms, epoch, version, previous, base = numbers
+        interval_ms, epoch, version, previous, base, rest, asleep = numbers
         if base > version or len(operations) > version:
             return None
-        return cls(name, interval_ms / 1000, epoch, version, previous, base, operations)
+        return cls(name, interval_ms / 1000, epoch, version, previous, base, operations, rest, asleep)
 
 
 class Operations:

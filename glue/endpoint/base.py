@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from glue.contract import Event, LinkChanged, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
+from glue.contract import Awake, Event, LinkChanged, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.contract.logs import lazy_logger
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.endpoint.accounting import Accounting, account
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # imported when used: most programs name no quality of servic
     from glue.consumers.home import ConsumerAlert
     from glue.endpoint.healed import Healed, HealWatch, RetainedConflict, RetainedVersion
     from glue.endpoint.qos_matching import QoSMismatch
+    from glue.endpoint.sleep_methods import Woke
     from glue.network.linked import LinkedNetwork
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
@@ -88,6 +89,8 @@ class BaseEndpoint:
     on_qos_mismatch: Callback[Callable[[QoSMismatch], Any]] = Callback("mismatch")
     """Called with a `QoSMismatch` when a publisher offers less than a subscriber requests, at both ends."""
 
+    on_wake: Callback[Callable[[Woke], Any]] = Callback("woke")
+    """Called with a `Woke` when the endpoint has slept, and what waited for it has come (`sleep`)."""
     on_heal: Callback[Callable[[Healed], Any]] = Callback("healed")
     """Called with a `Healed` after peers that were cut off are back: what was missed, recovered, gone, in conflict."""
     on_conflict: Callback[Callable[[RetainedConflict], Any]] = Callback("conflict")
@@ -255,6 +258,9 @@ class BaseEndpoint:
         handler: PeerHandler | None = None
         if event.__class__ is Undelivered:
             return None if self.on_lost is None else self.on_lost(event.cause, event.count)
+        if event.__class__ is Awake:
+            woke = cast(Any, self)._rise(event)
+            return None if self.on_wake is None or woke is None else self.on_wake(woke)
         if isinstance(event, PeerAdded):
             handler = self.on_peer_added
             peer = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)

@@ -49,6 +49,7 @@ from glue.simulation.model import SimulatedModel
 from glue.simulation.publishing import SimulatedPublishing
 from glue.simulation.receivers import SimulatedReceiving
 from glue.simulation.requests import SimulatedRequests
+from glue.simulation.sleeping import SimulatedSleeping
 from glue.simulation.subscription import SimulatedSubscription
 from glue.simulation.typed import SimulatedTyped
 from glue.storage import Directory
@@ -67,6 +68,7 @@ class SimulatedEndpoint(
     SimulatedPublishing,
     SimulatedTyped,
     SimulatedReceiving,
+    SimulatedSleeping,
     ConsumerMethods,
     HistoryMethods,
     PresenceMethods,
@@ -125,6 +127,7 @@ class SimulatedEndpoint(
         core.holder.handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
         self._consuming, self._is_asked = None, False
+        self._cycle, self._slept, self._falling = 0, None, None
         self._matching = self._stated = self._requested = self._heals = None
         return core
 
@@ -213,6 +216,8 @@ class SimulatedEndpoint(
             self.world.after(0.0, lambda: self._end(core))
         elif self._state == CLOSING and self._core.is_done:
             self._leave(self._core)
+        else:
+            self._look_to_sleep(self._core)
         return events, out
 
     def _end(self, core: EndpointCore) -> None:

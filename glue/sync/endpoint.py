@@ -33,6 +33,7 @@ from glue.sync.consumers import SyncConsumers
 from glue.sync.publishing import SyncPublishing
 from glue.sync.receiving import SyncReceiving
 from glue.sync.requests import SyncRequests
+from glue.sync.sleeping import SyncSleeping
 from glue.sync.subscription import Subscription
 from glue.sync.typed import SyncTyped
 from glue.topics import check_pattern
@@ -51,6 +52,7 @@ class Endpoint(
     SyncTyped,
     SyncReceiving,
     SyncConsumers,
+    SyncSleeping,
     HistoryMethods,
     PresenceMethods,
     QoSMethods,

@@ -93,6 +93,12 @@ class Acknowledger:
         """Acknowledge in this turn, whatever the channel."""
         self._prompt[id(incoming)] = incoming
 
+    def hurry(self) -> None:
+        """Acknowledge in this turn all that would be acknowledged soon."""
+        for at, incoming in self._late:
+            if incoming.acknowledge_at == at:
+                self._prompt[id(incoming)] = incoming
+
     def forget(self, peer: str) -> None:
         """Drop the acknowledgements owed to a removed peer."""
         self._owing.pop(peer, None)

@@ -16,13 +16,16 @@ from glue.contract import Outbound
 from glue.contract.pieces import total
 from glue.transport import recovery, slow_receivers
 from glue.transport.barrier import Barrier, PendingMessage, rest
-from glue.transport.channel_state import ChannelState
+from glue.transport.channel_state import PEER_ASLEEP, ChannelState
 from glue.transport.fec import policy
 from glue.transport.flight import Flight
 from glue.transport.member import Member
 from glue.transport.outcomes import Awaited
 from glue.transport.window import least_part
 from glue.transport.wire import DATA, GROUP, KEY, WINDOW
+
+HURRY = 0.02  # seconds: a round trip that was not measured yet, as in `round_trip`
+HURRIED = 64  # frames of each gap that are sent again because the receiver asks
 
 _PACK_FIRST = {entry.kind: entry.packer("channel", "sequence") for entry in (DATA, GROUP)}
 
@@ -35,6 +38,8 @@ class Channel(ChannelState):
     @property
     def resting(self) -> bool:
         """Whether all is on its way, and nothing to be said of it until something is due."""
+        if self.paused:
+            return True
         if self._queue or self.awaited or self.fec.active or not self.flights:
             return False
         calm = self.kind == "data" or slow_receivers.is_uniform(self)
@@ -43,13 +48,15 @@ class Channel(ChannelState):
     def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
         """Queue a message for sending, not before these barriers let it pass."""
         self._queue.append(PendingMessage(item, now, barriers))
-        self._queued += total(item.bodies)
+        size = total(item.bodies)
+        self._queued += size
+        self._fresh += size
 
     # ------------------------------------------------------------------------------------------ sending
 
     def send_now(self, now: float, item: Outbound) -> Outbound | None:
         """Send a message at once, if nothing stands before it; else it has to be queued."""
-        if self._queue or not (self.kind == "data" or slow_receivers.is_uniform(self)):
+        if self._queue or self.paused or not (self.kind == "data" or slow_receivers.is_uniform(self)):
             return None
         if self.fec.active and policy.is_wanted(self):
             return None
@@ -67,6 +74,8 @@ class Channel(ChannelState):
     def pump(self, now: float) -> list[Outbound]:
         """Return the frames to send now: those for single members, then repairs, then new frames."""
         out: list[Outbound] = []
+        if self.paused:
+            return out
         if self.next or not self._queue or not self._waits(self._queue[0]):
             out += slow_receivers.serve_members(self, now)
         for member in self.members.values():
@@ -241,6 +250,64 @@ class Channel(ChannelState):
                 slow_receivers.detach_if_silent(self, member, now)
         self.arm()
 
+    # -------------------------------------------------------------------------------------------- asleep
+
+    def resume(self, now: float) -> None:
+        """Go on after a pause: send again at once what was on its way before it."""
+        if self.paused == PEER_ASLEEP:
+            self._fresh = 0
+        self.paused = ""
+        for member in self.members.values():
+            member.backoff = 0
+            member.waiting_since = member.answered_at = now
+            for start, stop in member.ranges.gaps(member.next, member.sent if member.detached else self.next):
+                member.lost.update(range(start, stop))
+        self.arm()
+
+    def hurry(self, now: float) -> None:
+        """Send again what is under way for longer than a round trip: the receiver says that it waits for it."""
+        for member in self.attached:
+            trip = member.round_trip.loss_delay() if member.round_trip.measured else HURRY
+            for start, stop in member.ranges.gaps(member.next, self.next):
+                for sequence in range(start, min(stop, start + HURRIED)):
+                    hole = member.holes.get(sequence)
+                    sent_at = self.flights.find(sequence).sent_at if hole is None else hole.sent_at
+                    if now >= sent_at + trip * (1 << min(member.attempts(sequence), 4)):
+                        member.lost.add(sequence)
+
+    @property
+    def end(self) -> int:
+        """The sequence after all frames handed to the channel so far, if none of them expires."""
+        return self.next + self._unsent()
+
+    @property
+    def droppable(self) -> PendingMessage | None:
+        """The oldest message of which nothing was sent; None if there is none."""
+        for pending in self._queue:
+            if not pending.offset:
+                return pending
+        return None
+
+    @property
+    def newest(self) -> PendingMessage:
+        """The latest message that was not wholly sent."""
+        return self._queue[-1]
+
+    def drop(self, pending: PendingMessage) -> Outbound:
+        """Drop a message of which nothing was sent; return it."""
+        self._queue.remove(pending)
+        self._end(pending)
+        self._queued -= total(pending.item.bodies)
+        return pending.item
+
+    def drop_expired(self, now: float) -> int:
+        """Drop the messages that are too old; return how many."""
+        before = self.messages
+        for pending in [one for one in self._queue if one.item.expires < now and not one.offset]:
+            self._queue.remove(pending)
+            self._expire(pending)
+        return before - self.messages
+
     # -------------------------------------------------------------------------------------------- members
 
     def remove(self, peer: str, cause: str | None) -> int:
@@ -292,6 +359,8 @@ class Channel(ChannelState):
     @property
     def deadline(self) -> float:
         """When `due` must be called."""
+        if self.paused:
+            return math.inf
         at = self._deadline
         if at is None:
             at = self._deadline = recovery.due_at(self)

@@ -19,6 +19,11 @@ from glue.transport.outcomes import Awaited, Outcomes
 from glue.transport.window import Window
 from glue.transport.wire import DATA, GROUP, KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
 
+PEER_ASLEEP, OWN_SLEEP = "peer asleep", "own sleep"
+"""Why a channel is paused: its receiver sleeps, or this endpoint does."""
+
+NEVER_HELD = 1 << 62  # bytes: more than any channel has
+
 _PACK = {entry.kind: entry.packer("attempt", "age_ms", "channel", "sequence") for entry in (DATA, GROUP)}
 
 
@@ -26,8 +31,9 @@ class ChannelState:
     """Members, flights, the queue and the sequences of one channel."""
 
     __slots__ = (
-        "_deadline", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations", "fec", "flights",
-        "flow", "handed_over", "kind", "members", "needed", "next", "number", "outcomes", "peers", "scattered",
+        "_deadline", "_fresh", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations", "fec",
+        "flights", "flow", "handed_over", "kind", "members", "needed", "next", "number", "outcomes", "paused", "peers",
+        "scattered",
         "statistics", "transmissions", "unicast_only", "waits_for_some",
     )  # fmt: skip
 
@@ -66,6 +72,8 @@ class ChannelState:
         self._limit = WINDOW  # frames below this every attached member is ready to take, and maybe some beyond
         self._queue: deque[PendingMessage] = deque()
         self._queued = 0  # bytes
+        self.paused = ""  # why nothing is sent; see `glue.transport.sleepers`
+        self._fresh = NEVER_HELD  # bytes handed over since the receiver woke up
 
     @property
     def idle(self) -> bool:
@@ -80,11 +88,24 @@ class ChannelState:
     @property
     def backlog(self) -> int:
         """Bytes queued, or sent and not yet acknowledged by every attached member."""
+        if self.paused == PEER_ASLEEP:
+            return 0  # no publisher waits for what waits for it
+        size = self._queued + self.flights.open_size
+        return size if size < self._fresh else self._fresh
+
+    @property
+    def size(self) -> int:
+        """Bytes queued, or sent and not yet acknowledged, whether a publisher waits for them or not."""
         return self._queued + self.flights.open_size
 
     @property
     def unfinished(self) -> int:
-        """Messages queued or on their way, once for each member."""
+        """Messages queued or on their way, once for each member; none if the receiver sleeps."""
+        return 0 if self.paused == PEER_ASLEEP else self.messages
+
+    @property
+    def messages(self) -> int:
+        """Messages queued or on their way, once for each member, whether they are waited for or not."""
         members = len(self.members)
         sent = sum([flight.item.messages * (members - len(flight.forgone)) for flight in self.flights])
         return sent + members * sum([pending.item.messages for pending in self._queue])

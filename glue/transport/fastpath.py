@@ -178,7 +178,7 @@ class UnicastExchange:
 
 def _is_plain(channel: Channel) -> bool:
     """Whether a channel has one member, no waiting frames, and no loss."""
-    if channel.waits_for_some or channel.awaited or policy.is_wanted(channel):
+    if channel.waits_for_some or channel.paused or channel.awaited or policy.is_wanted(channel):
         return False
     if channel.kind != "data" or len(channel.attached) != 1 or not channel.attached[0].unscathed:
         return False
@@ -266,7 +266,7 @@ class TransportFastPath:
         """When anything is due but for the want of acknowledgements that these take; see `glue.fastpath.parts`."""
         those = [exchange.channel for exchange in exchanges]
         others = [channel.deadline for channel in self.busy.values() if channel not in those]
-        return min([self.acknowledger.deadline, *others])
+        return min([self.acknowledger.deadline, self._layer.sleeping.waking.deadline, *others])
 
     def exchange(self, partner: Partner) -> UnicastExchange | None:
         """The exchange of frames with a peer; None if it is not in the simple case."""

@@ -19,7 +19,19 @@ from math import inf
 from random import Random
 from typing import Any
 
-from glue.contract import Accept, Downward, Flow, Inbound, Outbound, PathChanged, PeerAdded, PeerRemoved, Upward
+from glue.contract import (
+    Accept,
+    Downward,
+    Flow,
+    Inbound,
+    Outbound,
+    PathChanged,
+    PeerAdded,
+    PeerRemoved,
+    PeerSleeps,
+    Sleep,
+    Upward,
+)
 from glue.contract.counters import Counters
 from glue.transport import recovery, slow_receivers
 from glue.transport.acknowledger import Acknowledger
@@ -30,6 +42,7 @@ from glue.transport.fec import policy
 from glue.transport.incoming import IncomingPeer
 from glue.transport.outcomes import Outcomes
 from glue.transport.reception import Handler, Reception
+from glue.transport.sleeping import Sleeping
 from glue.transport.window import Window
 from glue.transport.wire import ACKNOWLEDGED, KEY, MENDED, WINDOW, Kinds, decode_ranges
 
@@ -64,8 +77,10 @@ class Transport:
         self._stirred = False  # whether anything happened that may let channels send
         self._eased = False  # whether acknowledgements came, which do so if anything waits for them
         self.kinds = Kinds()
+        self.sleeping = Sleeping(self._by_number, self.busy, self.sources, self._outcomes, self.acknowledger)
         self._handlers: dict[str, Handler] = {
             **self.reception.handlers, "ack": self._on_ack, "mended": self._on_ack,
+            **self.sleeping.handlers,
         }  # fmt: skip
 
     def fit(self, size: int) -> int:
@@ -87,7 +102,7 @@ class Transport:
         """At once if there is news, or more to send; else when an acknowledgement, a frame or a probe is due."""
         if self._outcomes.news or self._stirred:
             return -inf
-        at = self.acknowledger.deadline
+        at = min(self.acknowledger.deadline, self.sleeping.waking.deadline)
         for channel in self.busy.values():
             if channel.deadline < at:
                 at = channel.deadline
@@ -122,11 +137,14 @@ class Transport:
             if channel.deadline <= now:
                 channel.due(now)
                 self._stirred = True
+                if self.sleeping.sleepers.table:
+                    self.sleeping.sleepers.check(channel)
             if channel.awaited:
                 self._outcomes.acknowledged(channel.awaited, channel.members)
         down: list[Downward] = [*self.acknowledger.due(now)] if self.acknowledger.deadline <= now else []
-        if self._stirred or self._eased:  # else all that it lets go has been sent
+        if self._stirred or self._eased or self.sleeping.reports:  # else all that it lets go has been sent
             down += self._pump(now)
+        down += self.sleeping.advance(now, up)
         if self._outcomes.news:
             up += self._outcomes.news
             self._outcomes.news.clear()
@@ -214,6 +232,8 @@ class Transport:
             for channel in self._by_number.values():
                 if (member := channel.members.get(item.peer)) is not None:
                     recovery.path_changed(channel, now, member, self._make_window(channel.flow[1]), item.is_lost)
+        elif isinstance(item, PeerSleeps):
+            self.sleeping.note(now, item.peer, item.cycle)
 
     def _remove(self, item: PeerRemoved) -> None:
         """Remove a peer: give up its unacknowledged frames. If its lease expired, keep its channels for a return."""
@@ -232,6 +252,7 @@ class Transport:
                 self._retire(channel)
         if given_up:
             self.statistics["frames undelivered"] += given_up
+        self.sleeping.forget(item.peer)
 
     def _retire(self, channel: Channel) -> None:
         """Accept no new frames on a channel that lost a member; close it once the others have received all frames."""
@@ -259,12 +280,15 @@ class Transport:
         down: list[Downward] = []
         for item in items:
             if item.__class__ is Outbound:
-                if item.reliable:
-                    self._submit(now, item)
-                else:
-                    down.append(self._best_effort.send(item))
+                for part in self.sleeping.split(item) if self.sleeping.sleepers.table else (item,):
+                    if part.reliable:
+                        self._submit(now, part)
+                    else:
+                        down.append(self._best_effort.send(part))
             elif item.__class__ is Accept:
                 self._accept(now, item.accepting)
+            elif item.__class__ is Sleep:
+                down += self.sleeping.order(now, item)
             else:
                 down.append(item)
         if self.acknowledger.deadline <= now:
@@ -293,6 +317,8 @@ class Transport:
                 return
             channel = self._new_channel(flow)
         self._queue(now, channel, item, barriers)
+        if channel.paused:
+            self.sleeping.sleepers.bound(channel)
 
     def _queue(self, now: float, channel: Channel, item: Outbound, barriers: list[Barrier]) -> None:
         channel.submit(now, item, [barrier for barrier in barriers if barrier.number != channel.number])
@@ -327,6 +353,7 @@ class Transport:
         self._numbers += 1
         channel = Channel(self._numbers, flow, peers, self._make_window, self.statistics, self._outcomes, self._parity)
         self._by_number[channel.number] = self.busy[channel.number] = channel
+        channel.paused = self.sleeping.pause_of(peers)
         return channel
 
     def _room_for_group(self, now: float) -> bool:

@@ -31,22 +31,22 @@ class Awaited:
 class Outcomes:
     """The accounting of one endpoint's transport; `news` has the events to hand up in the next turn."""
 
-    __slots__ = ("_statistics", "news")
+    __slots__ = ("news", "statistics")
 
     def __init__(self, statistics: Counter[str]) -> None:
-        self._statistics = statistics
+        self.statistics = statistics
         self.news: list[Upward] = []
 
     def delivered(self, count: int, repaired: int) -> None:
         """Count delivered messages, `repaired` of them delivered only after a resend."""
-        self._statistics["messages delivered"] += count - repaired
+        self.statistics["messages delivered"] += count - repaired
         if repaired:
-            self._statistics["messages repaired"] += repaired
+            self.statistics["messages repaired"] += repaired
 
     def lost(self, peer: str, count: int, cause: str, receipts: Iterable[Hashable] = ()) -> None:
         """Count and report `count` messages that a peer will not get, and fail their receipts."""
         if count:
-            self._statistics[f"messages lost: {cause}"] += count
+            self.statistics[f"messages lost: {cause}"] += count
             self.news.append(Undelivered(peer, count, cause))
         self.news += [Receipted(receipt, peer, cause) for receipt in receipts]
 

@@ -59,12 +59,17 @@ PARITY = HeaderEntry(
 """The body is a repair symbol over `count` frames from `first` on (see `glue.transport.fec.code`)."""
 BEST = HeaderEntry(KEY, "best", AGE, SEQUENCE)
 """Best effort: never acknowledged, never resent."""
+WAKE = HeaderEntry(KEY, "wake", Field("cycle"), lone=True)
+"""The sender has woken up, and asks for what waited for it."""
+WAITED = HeaderEntry(KEY, "waited", Field("cycle"), Field("waited"), Field("dropped"), lone=True)
+"""So many messages waited for a receiver that has woken up, or were given up. The body is a JSON list
+[channel, sequence, ...]: all has come once every frame below these sequences has."""
 
 _ACKNOWLEDGED = "held_us", "window", "channel", "next"
 ACKNOWLEDGED = {"ack": ACK.getter(*_ACKNOWLEDGED), "mended": MENDED.getter(*_ACKNOWLEDGED)}
 """What takes held time, window, channel and next frame out of an acknowledgement, by its kind."""
 
-ENTRIES = by_kind(DATA, GROUP, OPEN, SKIP, ACK, MENDED, PARITY, BEST)
+ENTRIES = by_kind(DATA, GROUP, OPEN, SKIP, ACK, MENDED, PARITY, BEST, WAKE, WAITED)
 
 
 def checked(entry: Any) -> str | None:

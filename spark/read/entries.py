@@ -154,6 +154,16 @@ ENTRIES: dict[str, dict[str, tuple[str, ...]]] = {
             "age_ms",
             "sequence",
         ),
+        "wake": (
+            "kind",
+            "cycle",
+        ),
+        "waited": (
+            "kind",
+            "cycle",
+            "waited",
+            "dropped",
+        ),
     },
     "fragment": {
         "": (

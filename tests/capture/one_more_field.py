@@ -75,10 +75,11 @@ def main(folder: Path) -> int:
     from tests.golden.exam import exam_datagrams
     from tests.golden.meaning import meaning
     from tests.golden.scenario import golden_datagrams
+    from tests.golden.sleeping import a_node_that_sleeps
 
     for path, text in tables(folder).items():
         path.write_text(text)
-    datagrams = golden_datagrams() | exam_datagrams()
+    datagrams = golden_datagrams() | exam_datagrams() | a_node_that_sleeps()
     for name, data in datagrams.items():
         (folder / f"{name}.datagram").write_bytes(data)
     told = {

@@ -37,6 +37,13 @@ def test_a_late_joiner() -> None:
     ]
 
 
+def test_a_battery_node() -> None:
+    lines = printed("battery_node.py")
+    assert lines == [
+        line for volts in (3.7, 3.6, 3.5) for line in ("waited: 2 setpoints: [20, 21]", f"battery: {volts}")
+    ]
+
+
 def test_history_of_a_keeper() -> None:
     assert printed("kept_history.py") == [
         "on disk: True",

@@ -13,9 +13,9 @@ from glue.endpoint.recording import Recorder
 
 ENDPOINT = """accounting announce ask close close_receivers consumers describe flush forget forget_consumer id
     incarnation keep model move_consumer name on_conflict on_consumer_alert on_deadline on_gap on_heal on_lost
-    on_mismatch on_name_clash on_peer_added on_peer_removed on_qos_mismatch peers publish publish_durable
+    on_mismatch on_name_clash on_peer_added on_peer_removed on_qos_mismatch on_wake peers publish publish_durable
     publish_many receivers record remember request request_all request_many respond responder responders send
-    settings start statistics subscribe subscribers topic unsubscribe wait_for_keepers wait_for_peers
+    settings sleep start statistics subscribe subscribers topic unsubscribe wait_for_keepers wait_for_peers
     wait_for_responders wait_for_subscribers watch_presence will"""
 
 MODEL = """add close compare_and_set conflicts delete discard endpoint entry get items leader lock name remove set

@@ -13,6 +13,7 @@ import orjson
 from tests.golden.exam import exam_datagrams
 from tests.golden.meaning import meaning
 from tests.golden.scenario import golden_datagrams
+from tests.golden.sleeping import a_node_that_sleeps
 
 FOLDER = Path(__file__).parent
 VECTORS = FOLDER / "vectors.json"
@@ -48,7 +49,7 @@ def with_examples(text: str, datagrams: dict[str, bytes]) -> str:
 
 
 def main() -> None:
-    datagrams = golden_datagrams() | exam_datagrams()
+    datagrams = golden_datagrams() | exam_datagrams() | a_node_that_sleeps()
     for path in FOLDER.glob("*.datagram"):
         path.unlink()
     for name, data in datagrams.items():

@@ -18,6 +18,7 @@ from glue.receivers import wire as receivers
 from glue.serialization import Serialization
 from glue.topics.bundle import MessageGroup, decode
 from glue.transport.fec.code import frame_of
+from glue.transport.waking import decode_ends
 from glue.transport.wire import decode_members, decode_ranges
 
 BODILESS = (WANT, GOODBYE)
@@ -46,8 +47,10 @@ def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
         return {"document": orjson.loads(head)} | ({"part": part.decode()} if has_part else {})
     told = named(frame.header)["transport"]
     kind = told["kind"]
-    if kind == "skip":
+    if kind in ("skip", "wake"):
         return {}
+    if kind == "waited":
+        return {"ends": decode_ends(body)}
     if kind == "open":
         return {"members": decode_members(body)}
     if kind == "parity":  # of a single frame, which it is a copy of

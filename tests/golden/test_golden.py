@@ -13,13 +13,14 @@ from glue.serialization import MAX_HEADER
 from tests.golden.exam import exam_datagrams
 from tests.golden.make import DOCUMENT, EXAMPLE, VECTORS, stored, vectors, with_examples
 from tests.golden.scenario import DATAGRAM, address, endpoint_id, golden_datagrams, stack
+from tests.golden.sleeping import a_node_that_sleeps
 
 NAMES = sorted(stored())
 
 
 @pytest.fixture(scope="module")
 def sent() -> dict[str, bytes]:
-    return golden_datagrams() | exam_datagrams()
+    return golden_datagrams() | exam_datagrams() | a_node_that_sleeps()
 
 
 def test_there_is_a_file_for_each_datagram_of_the_scenario(sent: dict[str, bytes]) -> None:

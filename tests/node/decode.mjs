@@ -264,7 +264,8 @@ function copied(block) {
 
 /** What the body of a datagram with this header holds. */
 function content(layers, body) {
-  if (layers.transport?.kind === "skip") return {};
+  if (layers.transport?.kind === "skip" || layers.transport?.kind === "wake") return {};
+  if (layers.transport?.kind === "waited") return { ends: JSON.parse(body.toString("utf8")) };
   if (layers.discovery) {
     if (!body.length) return {};
     const [head, ...part] = body.toString("utf8").split("\n");
