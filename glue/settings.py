@@ -159,6 +159,9 @@ class Settings(Frozen):
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )
+    consumer_alert: float = setting(
+        60.0, NUMBER, "seconds without progress after which a durable consumer kept here counts as stuck"
+    )
     doctor: bool = setting(True, TRUTH, "answer the questions of `glue doctor` and like tools, from peers only")
     sources: Mapping[str, str] = MappingProxyType({})
 
@@ -168,6 +171,7 @@ class Settings(Frozen):
         self._check(0.01 <= self.announce_interval <= 3600, "announce_interval", "0.01 to 3600 seconds")
         self._check(1.5 <= self.lease_intervals <= 1000, "lease_intervals", "1.5 to 1000 intervals")
         self._check(self.sleep is None or 0.05 <= self.sleep <= 86400, "sleep", "0.05 to 86400 seconds")
+        self._check(0.1 <= self.consumer_alert <= 604_800, "consumer_alert", "0.1 to 604800 seconds")
         self._check(0 <= self.spin <= 0.1, "spin", "0 to 0.1 seconds")
         self._check(0 <= self.malloc_threshold <= 32 << 20, "malloc_threshold", "0 to 33554432 bytes")
         self._check(self.parity is None or 0 <= self.parity <= 1, "parity", "a share from 0 to 1")
@@ -269,6 +273,7 @@ class Keywords(TypedDict, total=False):
     policy: Any
     storage_key: Any
     peers: str | Sequence[str] | None
+    consumer_alert: float | None
     doctor: bool | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]

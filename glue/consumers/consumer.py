@@ -308,9 +308,12 @@ class Consumer:
 
     def look(self, now: float, limit: float) -> bool:
         """Whether the oldest message has become stuck: nothing moved for `limit` seconds although it waits."""
-        if not self.is_behind or self.position.next != self._seen:
-            self._seen = self.position.next
-            self.stuck_since, self.is_stuck = (now if self.is_behind else inf), False
+        moved, self._seen = self.position.next != self._seen, self.position.next
+        if not self.is_behind:
+            self.stuck_since, self.is_stuck = inf, False
+            return False
+        if moved or self.stuck_since == inf:  # it waits since now, however long nothing came before
+            self.stuck_since, self.is_stuck = now, False
             return False
         if self.is_stuck or now - self.stuck_since < limit:
             return False

@@ -44,7 +44,7 @@ CONSUMERS = 4096
 SHARES, SHARES_SIZE = 256, 256 << 10
 """Shares, and bytes of payload, in one message to a member at most."""
 STUCK = 60.0
-"""Seconds without progress after which a consumer counts as stuck."""
+"""Seconds without progress after which a consumer counts as stuck: the default of the setting `consumer_alert`."""
 
 
 class ConsumerAlert(NamedTuple):
@@ -76,12 +76,15 @@ class Home:
         covers: Callable[[str], bool],
         others: Callable[[str], Iterable[str]],
         alert: Callable[[ConsumerAlert], None],
+        limit: float = STUCK,
     ) -> None:
         """`covers`: whether all of a pattern is kept here. `others`: the other keepers of a pattern.
 
+        `limit`: seconds without progress after which a consumer counts as stuck.
+
         Raises StorageError.
         """
-        self.limit = STUCK
+        self.limit = limit
         self.may_read: Callable[[str, str], bool] | None = None  # where rules say what peers may have
         self.consumers: dict[str, Consumer] = {}
         self._me = me

@@ -38,7 +38,8 @@ class HomeRunner:
         if positions.damaged:
             core.statistics["damaged positions of consumers"] += 1
         self.home = Home(
-            core.identity.endpoint_id, log, positions, core.statistics, self.covers, self._others, alert
+            core.identity.endpoint_id, log, positions, core.statistics, self.covers, self._others, alert,
+            core.settings.consumer_alert,
         )  # fmt: skip
 
         self.home.may_read = None if core.guard is None else core.guard.lets_hear

@@ -194,9 +194,10 @@ class KeepMethods(Generic[SomeReceipt]):
             asked = Asked(lambda: [*(self._writers or {}).values()], self._owner, self._COUNTS)
             self._order_keeping(Subscribe(asked, ask_topic(self._core.identity.endpoint_id)))
 
-    def _tell_alert(self, alert: ConsumerAlert) -> None:
-        """Call `on_consumer_alert`, from the thread that stores."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # without a body, as it would hide that of a class further back in the order of classes
+
+        def _tell_alert(self, alert: ConsumerAlert) -> None:
+            """Call `on_consumer_alert`, from the thread that stores."""
 
     def _close_keeper(self, keeper: Keeper) -> None:
         """Keep a pattern no more; what is stored stays."""

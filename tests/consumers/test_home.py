@@ -132,6 +132,37 @@ def test_a_consumer_that_does_not_move_raises_one_alert() -> None:
     assert state["lag"] == 1
 
 
+def test_a_consumer_counts_as_stuck_from_its_first_waiting_message_on_and_not_for_its_idleness() -> None:
+    trial = Trial()
+    trial.append(b"1")
+    trial.join()
+
+    def wait(seconds: float) -> None:
+        for _ in range(int(4 * seconds)):
+            trial.now += 0.25
+            trial.ask(ask="here", member=MEMBER, epoch=1, got=1)
+            trial.home.advance(trial.now)
+
+    trial.ask(ask="done", member=MEMBER, epoch=1, shares=[[1, 1, 1]])
+    wait(500)
+    trial.append(b"2", topic="a/c")
+    wait(50)
+    assert not trial.alerts, "it was idle, and has a minute for the message"
+    wait(20)
+    assert [alert.kind for alert in trial.alerts] == ["stuck"]
+
+
+def test_the_limit_of_the_alert_is_a_setting() -> None:
+    trial = Trial()
+    trial.home.limit = 5.0
+    trial.append(b"1")
+    trial.join()
+    for _ in range(24):
+        trial.now += 0.25
+        trial.home.advance(trial.now)
+    assert [alert.detail for alert in trial.alerts] == ["nothing moved for 5 s; the oldest message is on a/b"]
+
+
 def test_two_homes_that_meet_become_one() -> None:
     trial = Trial()
     trial.join()

@@ -95,6 +95,15 @@ def test_billing() -> None:
     ]
 
 
+def test_retry_until_success() -> None:
+    assert printed("retry_until_success.py") == [
+        "billed: Emma",
+        "alert: stuck billing",
+        "billed: Persuasion",
+        "billed: Sanditon",
+    ]
+
+
 def test_shared_work() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "shared_work.py")],

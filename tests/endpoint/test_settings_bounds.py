@@ -17,6 +17,7 @@ BOUNDS: list[tuple[str, float, float]] = [
     ("lease_intervals", 1.5, 1000.0),
     ("spin", 0.0, 0.1),
     ("parity", 0.0, 1.0),
+    ("consumer_alert", 0.1, 604_800.0),
     ("sleep", 0.05, 86400.0),
     ("malloc_threshold", 0, 32 << 20),
     ("message_limit", 1, 1 << 40),
@@ -77,6 +78,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "identity": None,
         "policy": None,
         "storage_key": None,
+        "consumer_alert": 60.0,
         "doctor": True,
         "peers": (),
     }
