@@ -246,7 +246,7 @@ class Exam:
             running.peers = [id for id in running.peers if (peer := self._peer(id)) is not None and peer.is_verified]
             self.links.begin(running.order, running.peers)
         place = running.next(now)
-        number, pings = running.order
+        number, pings = running.order.number, running.order.pings
         self.links.sent(now, place)
         if self.is_multicast:
             self._sender.send_all(EXAMINE, wire.Ping(number, place, pings, wire.MULTICAST).body(self.size))

@@ -77,7 +77,7 @@ class Links:
 
     def begin(self, order: Round, peers: Sequence[str]) -> None:
         """Forget the previous round of this endpoint."""
-        self.sent_number, self.pings = order
+        self.sent_number, self.pings = order.number, order.pings
         self.count = 0
         self._pinged = frozenset(peers)
         self._sent_at = [math.nan] * order.pings

@@ -13,9 +13,11 @@ The sender of a question chooses the number N. Readers ignore unknown keys.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import orjson
+
+from glue.contract.frozen import Frozen
 
 MOST_NUMBER = (1 << 31) - 1
 MOST_SECTIONS = 8  # in one question
@@ -27,7 +29,7 @@ HEAD_ROOM = 120  # bytes of a part before its data, at most: 32 characters, 3 nu
 MULTICAST, UNICAST = "multicast", "unicast"
 
 
-class Ask(NamedTuple):
+class Ask(Frozen):
     """A question for sections."""
 
     number: int
@@ -39,7 +41,7 @@ class Ask(NamedTuple):
         return orjson.dumps({"ask": self.number, "sections": self.sections})
 
 
-class Part(NamedTuple):
+class Part(Frozen):
     """A part of the answer to a question: a piece of one section's JSON document."""
 
     number: int
@@ -55,7 +57,7 @@ class Part(NamedTuple):
         return orjson.dumps(head) + b"\n" + self.data
 
 
-class Round(NamedTuple):
+class Round(Frozen):
     """An order to send so many pings to each peer."""
 
     number: int
@@ -67,7 +69,7 @@ class Round(NamedTuple):
         return orjson.dumps({"round": self.number, "pings": self.pings})
 
 
-class Ping(NamedTuple):
+class Ping(Frozen):
     """The ping at `place` of a round `of` so many; it goes `by` multicast or unicast. Every fifth fills a frame."""
 
     number: int
@@ -87,7 +89,7 @@ class Ping(NamedTuple):
         return body.ljust(size) if self.is_large else body
 
 
-class Pong(NamedTuple):
+class Pong(Frozen):
     """The answer to a ping by unicast."""
 
     number: int
