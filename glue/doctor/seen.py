@@ -98,6 +98,7 @@ class SenderSeen:
 class EndpointSeen:
     """An endpoint: the doctor itself (`is_doctor`), or a peer, which may have `answered`.
 
+    * `load`: programs of its machine that are ready to run, for each processor.
     * `here`: it runs on this machine. `proven`: it receives what the doctor sends by unicast.
     * `clock_offset`: its wall clock less the doctor's; None if unknown. `clock_moved`: how far its clock was set.
     """
@@ -119,6 +120,7 @@ class EndpointSeen:
     sealed: bool = False
     epoch: int | None = None
     announce_interval: float = 1.0
+    load: float = 0.0
     clock_offset: float | None = 0.0
     clock_moved: float = 0.0
     waiting: int = 0

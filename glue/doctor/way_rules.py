@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from glue.doctor.finding import FAULT, NOTE, WARNING, Finding
-from glue.doctor.lanes import Lane, lanes
+from glue.doctor.lanes import Lane, lanes, place
 from glue.doctor.names import machine, pairs, seconds
 from glue.doctor.seen import Seen
 
@@ -136,7 +136,7 @@ def loss(seen: Seen) -> Iterator[Finding]:
 
 def slow(seen: Seen) -> Iterator[Finding]:
     """Even the fastest round trip takes long."""
-    found = [lane for lane in lanes(seen) if lane.round_trip is not None and lane.round_trip >= SLOW]
+    found = [lane for lane in lanes(seen) if _is_slow(seen, lane)]
     if found and not seen.busy:
         worst = max(found, key=lambda lane: lane.round_trip or 0.0)
         yield Finding(
@@ -151,7 +151,7 @@ def slow(seen: Seen) -> Iterator[Finding]:
 
 def busy(seen: Seen) -> Iterator[Finding]:
     """This machine was too busy for a judgement of loss and delay."""
-    if seen.busy and any(_is_lossy(lane) or (lane.round_trip or 0.0) >= SLOW for lane in lanes(seen)):
+    if seen.busy and any(_is_lossy(lane) or _is_slow(seen, lane) for lane in lanes(seen)):
         yield Finding(
             "busy",
             NOTE,
@@ -187,6 +187,13 @@ def _is_lossy(lane: Lane) -> bool:
     return lost >= LEAST_LOST and lost >= LOSS * of
 
 
+def _is_slow(seen: Seen, lane: Lane) -> bool:
+    """Whether round trips take long, even for machines as busy as these: their programs wait for each other."""
+    ends = lane.source, lane.target
+    load = max([one.load for one in seen.endpoints if place(one) in ends], default=0.0)
+    return lane.round_trip is not None and lane.round_trip >= SLOW * max(1.0, load)
+
+
 def _common(every: list[Lane], dead: list[Lane], end: Callable[[Lane], str]) -> str | None:
     """The machine at this end of all dead lanes, if all its lanes, at least two, are among them."""
     ends = {end(lane) for lane in dead}
@@ -202,8 +209,8 @@ def _named(seen: Seen, found: list[Lane]) -> str:
 
 
 def _ends(seen: Seen, found: list[Lane]) -> str:
-    places = sorted({place for lane in found for place in (lane.source, lane.target)})
-    return " and ".join(machine(seen, place) for place in places[:3])
+    ends = sorted({end for lane in found for end in (lane.source, lane.target)})
+    return " and ".join(machine(seen, end) for end in ends[:3])
 
 
 def _facts(lane: Lane) -> dict[str, object]:

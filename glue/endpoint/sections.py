@@ -65,6 +65,7 @@ def _report(endpoint: Subject) -> dict[str, Any]:
         "announce_interval": settings.announce_interval,
         "sealed": security is not None,
         "epoch": None if security is None else security.key.newest.number,
+        "load": _load(),
         "peers": len(core.peers),
         "waiting": core.waiting,
         "receive_limit": settings.receive_limit,
@@ -77,6 +78,14 @@ def _clock_moved(endpoint: Subject) -> float:
     """By how much the wall clock was set (seconds) since the start; negative: back."""
     origin, requests = endpoint._clock_origin, endpoint._core.requests
     return 0.0 if origin is None else round(requests.unix_time() - requests.clock() - origin, 3)
+
+
+def _load() -> float:
+    """Programs ready to run on this machine, for each of its processors, over the last minute; 0 where unknown."""
+    try:
+        return round(os.getloadavg()[0] / (os.cpu_count() or 1), 2)
+    except OSError:
+        return 0.0
 
 
 @cache

@@ -140,12 +140,22 @@ def _search_path() -> str:
 
 def in_container() -> bool:
     """Whether this program runs in the network of a container, as far as Docker, Podman and Kubernetes tell."""
-    with contextlib.suppress(OSError):
-        if os.stat("/proc/1/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino:
-            return False  # the container's first process is in another network than this program
+    if _is_inner_namespace():
+        return False
     return any(Path(name).exists() for name in ("/.dockerenv", "/run/.containerenv")) or any(
         name in os.environ for name in ("KUBERNETES_SERVICE_HOST", "container")
     )
+
+
+def _is_inner_namespace() -> bool:
+    """Whether a process that started this one, or its ancestor, is in another network: then this is no container's."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        own, process = os.stat("/proc/self/ns/net").st_ino, os.getppid()
+        while process > 0:
+            if os.stat(f"/proc/{process}/ns/net").st_ino != own:
+                return True
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return False
 
 
 def processor_waits() -> float:

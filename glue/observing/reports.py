@@ -18,7 +18,7 @@ def endpoint_seen(bare: EndpointSeen, report: Any, at: float | None, width: floa
     for name in ("network_id", "epoch", "waiting", "receive_limit"):
         if _is_number(report.get(name), int):
             found[name] = report[name]
-    for name in ("announce_interval", "clock_moved"):
+    for name in ("announce_interval", "clock_moved", "load"):
         if _is_number(report.get(name), float):
             found[name] = float(report[name])
     if isinstance(report.get("version"), str):

@@ -228,6 +228,13 @@ def test_one_lost_ping_is_no_loss() -> None:
     assert diagnose(on_ways(HERE, THERE, unicast=(23, 24))).is_healthy
 
 
+def test_round_trips_of_busy_machines_may_take_longer() -> None:
+    seen = on_ways((HALL,), (ATTIC,), round_trip=0.05)
+    assert [one.rule for one in diagnose(seen).findings] == ["slow"]
+    busy = tuple(replace(one, load=4.0) if one.id == ATTIC.id else one for one in seen.endpoints)
+    assert diagnose(replace(seen, endpoints=busy)).is_healthy
+
+
 def test_findings_are_plain_data() -> None:
     finding = Finding("a", FAULT, "b", "c")
     assert finding.details == {}
