@@ -88,7 +88,7 @@ class MulticastNetwork:
             self._changes = InterfaceChanges()
             cleanup.callback(self._changes.close)
             # This order, because a port once bound by a group is never given to a socket that takes any free one.
-            self._multicast = cleanup.enter_context(sockets.open_multicast_socket(self._group))
+            self._multicast = cleanup.enter_context(sockets.open_multicast_socket(self._group, source))
             self._unicast = cleanup.enter_context(sockets.open_unicast_socket(self._group, listen_port, source))
             self._configure(offload, spin, sched_batch)
             cleanup.callback(self._waiter.close)

@@ -75,13 +75,19 @@ NEVER_FRAGMENT: dict[tuple[str, int], tuple[int, int, int]] = {
 }
 
 
-def open_multicast_socket(group: MulticastGroup) -> socket.socket:
-    """The socket that hears the group, once it has joined; PortInUseError if a program does not share its port."""
+def open_multicast_socket(group: MulticastGroup, source: Interface | None = None) -> socket.socket:
+    """The socket that hears the group, once it has joined; PortInUseError if a program does not share its port.
+
+    With `source` it hears that interface only. (IPV6_MULTICAST_ALL tells groups apart, but not interfaces.)
+    """
     opened = _open(group.family)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if sys.platform != "linux":  # where SO_REUSEADDR alone does not let two sockets bind one multicast port
         _try(opened, (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1))
     _try(opened, OWN_GROUPS_ONLY.get((sys.platform, group.family)))
+    if source is not None and sys.platform == "linux":
+        with contextlib.suppress(OSError):  # before Linux 5.7 it takes CAP_NET_RAW
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, source.name.encode())
     # Bound to the group it hears nothing else. Not for IPv6: that may tie the socket to one interface for good.
     hosts = [group.host, WILDCARD[group.family]] if group.family == socket.AF_INET else [WILDCARD[group.family]]
     try:

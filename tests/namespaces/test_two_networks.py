@@ -71,6 +71,19 @@ def test_a_link_that_dies_in_a_stream_loses_and_doubles_nothing(how: str) -> Non
         assert f"by {paths(a, b)['link']} to 10.7" in text
 
 
+def test_over_ipv6_too_with_large_messages_and_link_local_addresses() -> None:
+    with two_segments(2) as hosts, pair(hosts, multicast_address="[ff15::1]:37320") as (a, b, ear):
+        dead = paths(a, b)["link"]
+        payloads = [bytes([number]) * 1_000_000 for number in range(20)]
+        for number, payload in enumerate(payloads):
+            if number == 5:
+                cut(hosts[0], dead)
+            a.publish("t", payload)
+        ear.wait(len(payloads))
+        assert ear.payloads == payloads
+        assert paths(a, b)["link"] != dead
+
+
 def test_with_a_key_too_and_a_link_that_comes_back_is_used_again(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(new_key(os.urandom).to_text())
