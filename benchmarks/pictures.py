@@ -110,7 +110,11 @@ def draw_doctor(images: Path) -> None:
     from rich.text import Text
 
     command = [sys.executable, "-m", "glue.cmd.doctor"]
-    done = subprocess.run(command, env=loopback_environment(), capture_output=True, text=True, check=False)
+    os.environ.update(loopback_environment())
+    with glue.Endpoint("kitchen") as kitchen, glue.Endpoint("hall") as hall:
+        hall.subscribe("home/#", lambda message: None)
+        kitchen.wait_for_subscribers("home/lamp", 1, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     console = Console(record=True, width=110, file=StringIO())
     console.print(Text("$ glue doctor", style="bold"))
     console.print(Text.from_ansi(done.stdout))

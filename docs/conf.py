@@ -46,7 +46,7 @@ myst_enable_extensions = ["colon_fence"]
 # The notebook runs as the site is built, on loopback, and an error in it is an error of the site.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 60
+nb_execution_timeout = 300  # seconds for a cell, many times what one takes
 nb_execution_show_tb = True
 nb_merge_streams = True
 os.environ.setdefault("GLUE_INTERFACE", "lo0" if sys.platform == "darwin" else "lo")
