@@ -155,6 +155,26 @@ class ExecuteWill:
         self.published_at = published_at
 
 
+class Redeliver:
+    """From the application to topics: hand a retained value to the subscriptions of this endpoint again.
+
+    The value is given by its topic, its publisher, and its number there. A value that was replaced since is not handed
+    over.
+    """
+
+    __slots__ = ("incarnation", "publisher_id", "sequence", "topic")
+
+    def __init__(self, topic: str, publisher_id: str, incarnation: int, sequence: int) -> None:
+        self.topic = topic
+        self.publisher_id = publisher_id
+        self.incarnation = incarnation
+        self.sequence = sequence
+
+
+Served = Acknowledge | ExecuteWill | Redeliver
+"""Requests that topics serves at once."""
+
+
 class Survey:
     """From the application to topics: pass up a `Surveyed` with this token, and all peers with their interests."""
 
@@ -241,5 +261,5 @@ class Sleep:
 
 
 Order = Interest | Accept | Leave | LinkChanged | Sleep
-Request = Publication | Subscribe | Unsubscribe | Acknowledge | ExecuteWill | Survey | Alarm | Record | Order
+Request = Publication | Subscribe | Unsubscribe | Served | Survey | Alarm | Record | Order
 """The requests of an application to a stack."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from glue.contract import Alarm, Event, PeerAdded, PeerRemoved
+from glue.contract import Alarm, Event, PeerAdded, PeerRemoved, Redeliver
 from glue.endpoint.message import Gap
 from glue.endpoint.receivers import AlarmReceiver
 from glue.model import StackRequest
@@ -162,7 +162,7 @@ class HealWatch(AlarmReceiver):
             self._seen = seen
             self._order(Alarm(self, now + STEP))
             return
-        conflicts = tuple(self._resolved(conflict) for conflict in self._conflicts())
+        conflicts = tuple(self._resolved(conflict, values) for conflict, values in self._conflicts())
         recovered, fetched = seen[0] - self._counts[0], seen[1] - self._counts[1]
         names = tuple(sorted(self._back.values()))
         told = Healed(
@@ -173,8 +173,8 @@ class HealWatch(AlarmReceiver):
             self._before = {}
         self._tell(told)
 
-    def _conflicts(self) -> list[RetainedConflict]:
-        """The topics with values of both sides that are newer than the split."""
+    def _conflicts(self) -> list[tuple[RetainedConflict, list[Any]]]:
+        """The topics with values of both sides that are newer than the split, and the values of each version."""
         topics: dict[str, list[Any]] = {}
         for value in self._values():
             known = self._before.get((value.topic, value.publisher_id))
@@ -185,14 +185,18 @@ class HealWatch(AlarmReceiver):
         for topic, values in topics.items():
             theirs = sum(value.publisher_id in self._back for value in values)
             if 0 < theirs < len(values):
-                versions = tuple(_version(value) for value in sorted(values, key=_time))
-                found.append(RetainedConflict(topic, versions, versions[-1]))
+                values.sort(key=_time)
+                versions = tuple(map(_version, values))
+                found.append((RetainedConflict(topic, versions, versions[-1]), values))
         return found
 
-    def _resolved(self, conflict: RetainedConflict) -> RetainedConflict:
+    def _resolved(self, conflict: RetainedConflict, values: list[Any]) -> RetainedConflict:
+        """Decide, and hand what stands to the subscriptions again: the other version may have come to them later."""
         chosen = self._decide(conflict)
         if chosen in conflict.versions and chosen is not None:
-            return RetainedConflict(conflict.topic, conflict.versions, chosen)
+            conflict = RetainedConflict(conflict.topic, conflict.versions, chosen)
+        value = values[conflict.versions.index(conflict.stands)]
+        self._order(Redeliver(value.topic, value.publisher_id, value.incarnation, value.sequence))
         return conflict
 
 

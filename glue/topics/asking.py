@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from glue.contract import Acknowledge, Event, ExecuteWill, Inbound, Publication
+from glue.contract import Event, ExecuteWill, Inbound, Publication, Redeliver, Served
 from glue.topics.bundle import MessageGroup
 from glue.topics.direct import DirectSender
 from glue.topics.index import Index
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 class Asking:
     """Passes wrapped interests and messages of this endpoint and its peers to `limits`, `sharing` or `wills`."""
 
-    __slots__ = ("_parts", "extra", "limits", "sharing", "wills")
+    __slots__ = ("_parts", "extra", "limits", "sharing", "values", "wills")
     wills: Wills
+    values: tuple[RetainedValues, RetainedValues]
+    """The retained values received, and those of this endpoint."""
     _parts: tuple[PublishedTopics, BundleOutbox, LocalDeliveries, Around]
     """Set by `connect`, for `samples`."""
 
@@ -100,12 +102,24 @@ class Asking:
             found.update(index.match(limited(interval, topic)))
         return found
 
-    def serve(self, now: float, item: Acknowledge | ExecuteWill) -> None:
+    def serve(self, now: float, item: Served) -> None:
         """Take a request of the application."""
         if isinstance(item, ExecuteWill):
             self.wills.execute(item)
+        elif isinstance(item, Redeliver):
+            self._redeliver(item)
         else:
             self.sharing.done(now, item)
+
+    def _redeliver(self, item: Redeliver) -> None:
+        """Hand a retained value to the own subscriptions again, unless it was replaced since."""
+        _, _, local, (_, _, _, match, own) = self._parts
+        is_own = item.publisher_id == local.endpoint_id
+        value = self.values[is_own].get(item.topic, item.publisher_id)
+        tokens = own(item.topic) if is_own else match(item.topic)
+        if value is None or (value.incarnation, value.sequence) != (item.incarnation, item.sequence) or not tokens:
+            return
+        local.hand_over(value, tokens)
 
     def takes(self, now: float, item: Inbound, group: MessageGroup, up: list[Event]) -> bool:
         """Handle wills, samples, acknowledgements, and malformed topics; return False for other groups."""

@@ -15,12 +15,10 @@ from collections.abc import Hashable, Sequence
 from math import inf
 
 from glue.contract import (
-    Acknowledge,
     Addressed,
     Alarm,
     Downward,
     Event,
-    ExecuteWill,
     FirstRoundOver,
     FrameGap,
     Inbound,
@@ -35,6 +33,7 @@ from glue.contract import (
     Record,
     Request,
     Rung,
+    Served,
     Subscribe,
     Survey,
     Undelivered,
@@ -98,6 +97,7 @@ class Topics:
         around = self.changes, self.peers.table, self.peers.name, self.subscriptions.index.match, self.subscriptions.own
         index = self.subscriptions.index, self.peers.index
         self.asking.connect(self.published, self._outbox, self._local, self._received, *index, around)
+        self.asking.values = self._received, self._values.table
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
@@ -197,7 +197,7 @@ class Topics:
                 self.recording.change(item)
             elif isinstance(item, Alarm):
                 self._alarms.set(item.token, item.due)
-            elif isinstance(item, Acknowledge | ExecuteWill):
+            elif isinstance(item, Served):
                 self.asking.serve(now, item)
             elif isinstance(item, Survey):
                 self._news.append(self.peers.survey(item.token))

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from glue.contract import Delivery, Event
 from glue.topics.bundle import LIVE, MessageGroup
 from glue.topics.deliveries import deliveries, unwrap
-from glue.topics.retained import RetainedValue
+from glue.topics.retained import RetainedValue, kept
 
 
 class LocalDeliveries:
@@ -48,6 +48,12 @@ class LocalDeliveries:
         if value.via:
             delivery.via = value.via
         self.add(delivery, value.expires, len(value.payload))
+
+    def hand_over(self, value: RetainedValue, tokens: tuple[Hashable, ...]) -> None:
+        """Queue a kept value for these subscriptions."""
+        publisher = value.publisher, value.publisher_id, value.incarnation
+        for delivery in deliveries(self._statistics, kept(value), *publisher, tokens, value.expires):
+            self.add_kept(delivery, value)
 
     def publish(self, group: MessageGroup, expires: float, tokens: tuple[Hashable, ...]) -> None:
         """Queue what this endpoint published, for its own subscriptions."""

@@ -12,7 +12,7 @@ from glue.simulation import SimulatedEndpoint, World
 
 def party(*names: str, **options: Any) -> tuple[World, list[SimulatedEndpoint], dict[str, list[Healed]]]:
     """Endpoints that know each other, and what each is told."""
-    world, told = World(), {}
+    world, told = World(options.pop("seed", 0)), {}
     endpoints = [world.endpoint(name, **options) for name in names]
     for endpoint in endpoints:
         told[endpoint.name] = list[Healed]()
@@ -102,6 +102,43 @@ def test_a_retained_topic_written_on_both_sides_is_a_conflict_with_both_versions
     ]
     assert conflict.stands.payload == ("there" if chooses else "here")
     assert [one.topic for one in asked] == ["state/both"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("first", [False, True])
+def test_all_subscribers_end_with_the_version_that_stands(seed: int, first: bool) -> None:
+    world, (here, there, one, two, both), _ = party("here", "there", "one", "two", "both", seed=seed)
+    for endpoint in (one, two, both, here):
+        endpoint.on_conflict = lambda conflict: conflict.versions[0] if first else None
+    live = [endpoint.subscribe("state") for endpoint in (one, two, both, here)]
+    world.run(1.0)
+    split(world, [here, one], [there, two, both])
+    writers = [here, there]
+    world.random("writers").shuffle(writers)
+    for writer in writers:
+        writer.publish("state", writer.name, retain=True)
+        world.run(0.5)
+    heal(world)
+    stands = writers[0 if first else 1].name
+    assert [reader.received[-1].payload for reader in live] == [stands] * 4
+    before = [len(reader.received) for reader in live]
+    world.run(30.0)
+    assert [len(reader.received) for reader in live] == before
+
+
+def test_a_version_that_stands_is_not_handed_over_after_a_later_value() -> None:
+    world, (here, there, reader), _ = party("here", "there", "reader")
+    live = reader.subscribe("state")
+    world.run(1.0)
+    split(world, [here, reader], [there])
+    there.publish("state", "there", retain=True)
+    world.run(1.0)
+    here.publish("state", "here", retain=True)
+    world.network.heal()
+
+    reader.on_conflict = lambda conflict: here.publish("state", "later", retain=True)
+    world.run(10.0)
+    assert live.received[-1].payload == "later"
 
 
 def test_a_side_that_wrote_itself_is_told_of_the_conflict() -> None:
