@@ -12,10 +12,7 @@ from glue.cmd.common import SUCCESS, USAGE, prepare_streams
 GROUPS = {
     "try it": ("demo", "topics", "endpoint"),
     "talk": ("request", "receivers", "model", "mqtt", "http"),
-    "look at the network": (
-        "doctor",
-        "spy",
-    ),
+    "look at the network": ("doctor", "spy", "peers", "top"),
     "look at the layers": ("network", "discovery", "transport", "fragmentation"),
     "remember": ("keep", "history", "consumers"),
     "record and repeat": ("record", "play", "simulate"),
@@ -34,6 +31,8 @@ COMMANDS = {
     "mqtt": "a door for MQTT clients",
     "http": "a door for HTTP: curl, browsers, webhooks, and a page",
     "spy": "show all topics live: last value, rate, who publishes and subscribes",
+    "peers": "list the endpoints, and how well they hear each other",
+    "top": "show who sends how much, and what is lost",
     "doctor": "find out why A does not hear B: one sentence and its cure",
     "discovery": "show the endpoints on the network as they come and go",
     "network": "list the interfaces and the choice; send and show bare datagrams",

@@ -109,7 +109,14 @@ def _links(endpoint: Subject) -> dict[str, Any]:
     return {} if exam is None else exam.describe_links()
 
 
-SECTIONS: dict[str, Callable[[Subject], Any]] = {"report": _report, "links": _links}
+def _activity(endpoint: Subject) -> dict[str, Any]:
+    """What it has sent and received: see `glue.endpoint.activity`."""
+    from glue.endpoint.activity import activity  # here: few programs are asked
+
+    return activity(endpoint._core, endpoint.statistics)
+
+
+SECTIONS: dict[str, Callable[[Subject], Any]] = {"report": _report, "links": _links, "activity": _activity}
 """Each section by its name, of at most 32 characters."""
 
 
