@@ -138,7 +138,7 @@ class Transport:
                 channel.due(now)
                 self._stirred = True
                 if self.sleeping.sleepers.table:
-                    self.sleeping.sleepers.check(channel)
+                    self.sleeping.sleepers.check(channel, now)
             if channel.awaited:
                 self._outcomes.acknowledged(channel.awaited, channel.members)
         down: list[Downward] = [*self.acknowledger.due(now)] if self.acknowledger.deadline <= now else []

@@ -27,7 +27,7 @@ from glue.transport.wire import KEY, WAITED
 
 HELD_FOR_ONE = 16 << 20  # bytes that wait for a sleeper at most, as many as for a slow receiver
 HELD_FOR_ALL = 64 << 20  # bytes that wait for all sleepers together
-SILENT = 5  # probes in a row without an answer, after which a sleeper is taken to be asleep
+SILENT, SILENCE = 5, 2.0  # probes in a row, or seconds, without an answer, after which a sleeper is taken to be asleep
 ASLEEP = "receiver asleep"
 """The cause of what could not wait for a sleeper."""
 
@@ -102,10 +102,13 @@ class Sleepers:
         entry = WAITED.pack(cycle=sleeper.cycle, waited=sleeper.waited, dropped=sleeper.dropped)
         return Outbound((peer,), [orjson.dumps(ends)], {KEY: entry})
 
-    def check(self, channel: Channel) -> None:
+    def check(self, channel: Channel, now: float) -> None:
         """Take a sleeper to be asleep if it did not answer for some time."""
         sleeper = self.table.get(channel.peers[0])
-        if sleeper is not None and not sleeper.asleep and any(m.backoff >= SILENT for m in channel.members.values()):
+        if sleeper is None or sleeper.asleep:
+            return
+        silent = [one.backoff >= SILENT or now >= one.answered_at + SILENCE for one in channel.attached if one.backoff]
+        if any(silent):
             self._outcomes.statistics["sleepers found silent"] += 1
             self._pause(sleeper, self._of(channel.peers[0]))
 
