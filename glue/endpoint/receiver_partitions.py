@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -24,6 +24,8 @@ from glue.receivers.context import AgainError, Await, Load, Save, Step
 from glue.receivers.ownership import Change, Owner, Ownership
 from glue.receivers.store import Document, Store
 
+DRAINED = 4
+"""Partitions that are handed over at once, so that each stands still only for a moment."""
 GONE = -1
 """The epoch of a receiver that is not this endpoint's any more."""
 
@@ -78,8 +80,10 @@ class Partitions:
         self._store = store
         self._is_fenced = is_fenced
         self._draining: set[int] = set()
+        self._left: Counter[int] = Counter()  # receivers in memory, of partitions that are drained
         self._ready: dict[int, int] = {}  # epochs known to the store, of owned partitions
         self._readying: set[int] = set()
+        self._is_looking = False  # whether `_make_ready` is about to run
         self._root = f"receivers/{quote(kind, safe='')}"
         self._reread = False
         self._watch = WatchToken(self)
@@ -125,13 +129,18 @@ class Partitions:
     def note(self, changes: Iterable[tuple[str, Any]]) -> None:
         """Take records that changed."""
         with self.runtime.lock:
-            lost = set()
+            lost, is_more = set(), False
             for key, record in changes:
                 partition = _number(key)
                 if partition is not None and self.ownership.note(partition, record):
                     lost.add(partition)
+                elif partition is not None and self.ownership.owned(partition) is not None:
+                    is_more = True
             if lost:
                 self._drop(lost)
+            if is_more and not self._is_looking:
+                self._is_looking = True
+                self.runtime.executor.soon(self._make_ready)
 
     def serves(self, partition: int) -> bool:
         """Whether messages to this partition are handled here."""
@@ -160,30 +169,47 @@ class Partitions:
 
     def tick(self, now: float) -> None:
         """Do what is due: claims and hand-overs."""
-        runtime, ownership = self.runtime, self.ownership
-        with runtime.lock:
+        with self.runtime.lock:
             if self._reread:
                 self._read_records()
-            claims = ownership.claims()
-            self._draining.update(ownership.surplus())
+            claims = self.ownership.claims()
+        for claim in claims:
+            self._change(claim)
+        self._hand_over()
+        self._make_ready()
+
+    def _hand_over(self) -> None:
+        """Put away the receivers of some partitions that another host should have, and give away those without any."""
+        ownership = self.ownership
+        with self.runtime.lock:
+            surplus = ownership.surplus()
+            room = len(surplus) if ownership.is_leaving else max(0, DRAINED - len(self._draining))
+            self._draining.update([one for one in surplus if one not in self._draining][:room])
             drained = self._drained() if self._draining else []
             changes = [change for partition in drained if (change := ownership.hand_over(partition))]
             for partition in drained:
-                if ownership.wanted(partition) in ("", runtime.host):
+                if ownership.wanted(partition) in ("", self.runtime.host):
                     self._draining.discard(partition)
-        for change in [*claims, *changes]:
+        for change in changes:
             self._change(change)
-        self._make_ready()
 
     def _drained(self) -> list[int]:
         """Put away receivers of partitions to hand over; return the partitions without receivers."""
-        left = set()
+        left = self._left = Counter()
         for activation in list(self.activations.values()):
             if activation.partition in self._draining:
-                left.add(activation.partition)
+                left[activation.partition] += 1
                 if not activation.is_stopping:
                     self.stop(activation)
         return [partition for partition in self._draining if partition not in left]
+
+    def gone(self, partition: int) -> None:
+        """A receiver was put away; the last one of a partition to hand over lets it go. The caller holds the lock."""
+        if partition in self._left:
+            self._left[partition] -= 1
+            if not self._left[partition]:
+                del self._left[partition]
+                self.runtime.executor.soon(self._hand_over)
 
     def _change(self, change: Change) -> None:
         before = ABSENT if change.before is None else change.before.record
@@ -193,8 +219,12 @@ class Partitions:
         def done(_: Any, error: BaseException | None) -> None:
             with self.runtime.lock:
                 self.ownership.answered(change.partition)
-                if error is None and self.ownership.records.get(change.partition) == change.before:
+                if error is not None:
+                    return  # the next tick tries again
+                if self.ownership.records.get(change.partition) == change.before:
                     self.note([(key, change.after.record)])
+                if change.after.host != self.runtime.host:
+                    self.runtime.executor.soon(self._hand_over)
 
         self._ask_model(call.question, Pending(call, done).answered)
 
@@ -204,6 +234,7 @@ class Partitions:
     def _make_ready(self) -> None:
         """Tell the store of new epochs, and wake receivers with durable timers."""
         with self.runtime.lock:
+            self._is_looking = False
             owners = [(partition, self.ownership.owned(partition)) for partition in self.ownership.all_owned]
             new = [
                 (partition, owner) for partition, owner in owners

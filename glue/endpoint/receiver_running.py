@@ -191,6 +191,7 @@ class Running(Partitions):
             if activation.receiver is None and activation.epoch != GONE:
                 activation.is_direct = False
                 del self.activations[activation.id]
+                self.gone(activation.partition)
             elif activation.epoch == GONE:
                 activation.forget()
 
@@ -243,6 +244,7 @@ class Running(Partitions):
             activation.forget()
             if activation.epoch != GONE:
                 del self.activations[activation.id]
+                self.gone(activation.partition)
             if mail is not None:
                 self.again(activation, mail, error)
             self._hand_back(activation)

@@ -324,6 +324,7 @@ class ReceiverRuntime(HostRuntime):
         with self.lock:
             self._flushing = False
             sent = self.outbox.flush(self.now())
+            self.wake_at(self.outbox.due)
         by_host: dict[str, list[bytes]] = {}
         for host, batch in sent:
             route = batch.route

@@ -21,6 +21,8 @@ WAITING = 100_000
 BATCH_BYTES = 256 << 10
 PAUSE = 0.1
 """Seconds before a route that was refused is tried again, unless its hosts change before."""
+PAUSE_FIRST = 0.02
+"""The same after the first refusal, as a partition is handed over in a moment; then twice as long each time."""
 REFUSALS = 2
 """Refusals in a row after which a route goes to a named owner only after a pause."""
 REPEAT, REPEAT_MOST = 2.0, 30.0
@@ -297,7 +299,7 @@ class Outbox:
         if is_named:
             self.table[route.kind, route.partition] = owner
         if not is_named or route.refusals > REFUSALS:  # hosts may name each other, until both know the owner
-            route.not_before = now + PAUSE
+            route.not_before = now + min(PAUSE, PAUSE_FIRST * 2 ** min(route.refusals - 1, 8))
         route.taking = 0
         route.back += sent.entries.values()
         sent.entries.clear()

@@ -9,6 +9,7 @@ import pytest
 import glue
 from glue.endpoint.receiver_copy import Copy
 from glue.endpoint.receiver_methods import BaseReceivers
+from glue.endpoint.receiver_partitions import DRAINED
 from glue.model.questions import Read, Write
 from glue.simulation import SimulatedEndpoint, World
 
@@ -118,3 +119,25 @@ def test_the_copy_of_a_model_that_was_opened_again_is_not_read() -> None:
     host._core.stack.layers["model"].groups.pop("plant")  # type: ignore[attr-defined]
     assert copy.document(1, "key") == (False, None)
     assert copy.revision("key") is None
+
+
+def test_a_host_that_joins_gets_its_share_a_few_partitions_at_a_time() -> None:
+    world = World(6)
+    first, second = world.endpoint("first"), world.endpoint("second")
+    models = [host.model("plant", voters=2) for host in (first, second)]
+    old = first.receivers("sum", Sum, models[0], partitions=32)
+    assert world.run_until(lambda: old.owned == 32, 10.0)
+    for number in range(64):
+        first.send(f"sum/{number}", 1)
+    new = second.receivers("sum", Sum, models[1], partitions=32)
+    most = 0
+    until = world.time + 10.0
+    while not (old._kind.is_settled and new._kind.is_settled and new.owned):
+        assert world.time < until
+        world.run(0.001)
+        most = max(most, len(old._kind._draining))
+    assert 0 < most <= DRAINED
+    assert old.owned + new.owned == 32
+    calls = [first.request(f":sum/{number}", 0, 5.0) for number in range(64)]
+    assert world.run_until(lambda: all(call.is_over for call in calls), 10.0)
+    assert [call.replies[0].payload for call in calls] == [1] * 64

@@ -74,7 +74,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_handled_twice() -> None:
 
 
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], int, str]] = [
-    (without_fence, 0, "lost"),
+    (without_fence, 6, "lost"),
     (without_numbers, 1, "twice"),
     (without_waiting, 0, "lost"),
     (from_an_old_copy, 0, "lost"),
