@@ -32,6 +32,7 @@ MESSAGE = {"set": 21}
 PATIENCE = 60.0
 PASSIVE = 100_000
 BUSY = 10
+TIMERS = 1000
 
 
 class Count(glue.Receiver):
@@ -186,6 +187,28 @@ def tasks(messages: int, receivers: int) -> float:
     return asyncio.run(run())
 
 
+def timer(messages: int, receivers: int) -> float:
+    """Milliseconds that the latest but ten of 1,000 timers comes late, beside so many messages a second."""
+    late: list[float] = []
+
+    def receive(context: glue.Context, message: Any) -> Any:
+        match message:
+            case {"after": seconds}:
+                context.after(seconds, {"due": time.monotonic() + seconds})
+            case {"due": due}:
+                late.append(time.monotonic() - due)
+
+    with threaded() as endpoint:
+        assert endpoint.receivers("timer", receive).wait_until_served(PATIENCE)
+        for number in range(TIMERS):
+            endpoint.send(f"timer/{number % receivers}", {"after": 0.1 + 5 * number / TIMERS})
+        while len(late) < TIMERS:
+            for number in range(messages // 100):
+                endpoint.send(f"count/{number}", MESSAGE)
+            time.sleep(0.01)
+    return sorted(late)[-10] * 1000
+
+
 def pykka(messages: int, receivers: int) -> float:
     """Messages a second to actors of pykka, a thread each."""
     library: Any = import_module("pykka")
@@ -234,6 +257,8 @@ CASES: dict[str, Case] = {
     "remote, 1000 receivers": (remote, 500_000, 1000, "messages/s", ""),
     "thespian, remote, 1 actor": (thespian, 5_000, 1, "messages/s", "thespian"),
     "activation": (activation, 0, 20_000, "µs", ""),
+    "timers at rest, 99 % come within": (timer, 0, 100, "ms", ""),
+    "timers beside 20,000 messages/s": (timer, 20_000, 100, "ms", ""),
     "memory, passive": (memory, 0, PASSIVE, "bytes", ""),
     "tasks with 10 of 100,000 busy": (tasks, 0, PASSIVE, "tasks", ""),
 }
