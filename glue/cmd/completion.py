@@ -122,7 +122,7 @@ _glue() {{
 {cases}
     esac
 }}
-_glue "$@"
+if [[ $funcstack[1] == _glue ]]; then _glue "$@"; else compdef _glue glue; fi
 """
 
 
