@@ -41,7 +41,7 @@ def test_bash_completes_commands_options_and_choices() -> None:
         script = f'{completion.script("bash")}\n{line}\necho "${{COMPREPLY[@]}}"'
         return subprocess.run([bash, "-c", script], check=True, capture_output=True, text=True).stdout.split()
 
-    assert completed("glue", "top") == ["topics"]
+    assert completed("glue", "topi") == ["topics"]
     assert completed("glue", "topics", "--send-m") == ["--send-messages"]
     assert completed("glue", "endpoint", "--priority", "u") == ["urgent"]
 
