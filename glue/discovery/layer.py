@@ -260,12 +260,12 @@ class Discovery:
             if not self._multicast:
                 return
             self._sender.tell_all()
-            item.address = self.links.to_group() if self.links.names else TO_PEERS
-            self.links.sent_all()
+            item.address = self.links.to_group() if self.links.is_used else TO_PEERS
         elif known := self._members.table.get(item.peers[0]):
             self._sender.tell(now, known)
             item.address = known.address
-            self.links.sent(known)
+            if known.paths is not None:
+                self.links.sent(known)
         else:
             self.statistics["unknown destination"] += len(item.bodies)
             return

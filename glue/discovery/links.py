@@ -39,6 +39,7 @@ class Links:
     ) -> None:
         self._own_id = own_id
         self.names = frozenset(names)
+        self.is_used = bool(self.names)  # or any peer has several addresses
         self._down: set[str] = set()
         self._members = members
         members.on_addresses = self.follow
@@ -66,7 +67,9 @@ class Links:
             peer.paths = None
             self._watched.pop(peer.id, None)
             self._members.direct[peer.id] = peer
+            self.is_used = bool(self.names or self._watched)
             return
+        self.is_used = True
         if peer.paths is None:
             look_at = self.now + self._random.random() * ASK_INTERVAL
             peer.paths = Paths(self.now, peer.address, self._own_id < peer.id, look_at)
@@ -106,7 +109,9 @@ class Links:
         return self._members.question(peer.id, peer.incarnation, item.address)
 
     def to_group(self) -> Address:
-        """Return the destination of multicast data: the links that the peers' data takes."""
+        """Return the destination of multicast data that leaves now: the links that the peers' data takes."""
+        for peer in self._watched.values():
+            self.sent(peer)
         if self._group[0] != self._members.changes:
             links = {link_of(peer.address) for peer in self._members.table.values()} - self._down
             address = GroupOn(links) if links and links < self.names else TO_PEERS
@@ -132,11 +137,6 @@ class Links:
         """Note data to a peer with several paths."""
         if peer.paths is not None and peer.paths.sent(self.now):
             self.due = min(self.due, peer.paths.due)
-
-    def sent_all(self) -> None:
-        """Note data to all peers."""
-        for peer in self._watched.values():
-            self.sent(peer)
 
     def answer(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         """Take a question or an answer; `now` is on the layer's clock."""
