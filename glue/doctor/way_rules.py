@@ -12,6 +12,7 @@ from glue.doctor.seen import Seen
 LOSS = 0.05
 LEAST_LOST = 3
 """Loss counts from this share on, and this number of pings: one ping may always be lost for a short reason."""
+BUSY_LOSS = 0.2  # the share where this machine is too busy to tell what is lost from what is late
 SLOW = 0.03  # seconds of the shortest of 20 round trips: an Ethernet has 0.0005, a Wi-Fi 0.005
 
 
@@ -118,8 +119,8 @@ def large_lost(seen: Seen) -> Iterator[Finding]:
 
 def loss(seen: Seen) -> Iterator[Finding]:
     """A part of the pings is lost."""
-    found = [lane for lane in lanes(seen) if _is_lossy(lane)]
-    if not found or seen.busy:
+    found = [lane for lane in lanes(seen) if _is_lossy(lane, BUSY_LOSS if seen.busy else LOSS)]
+    if not found:
         return
     worst = max(found, key=lambda lane: lane.lost[0] / lane.lost[1])
     share = worst.lost[0] / worst.lost[1]
@@ -151,7 +152,8 @@ def slow(seen: Seen) -> Iterator[Finding]:
 
 def busy(seen: Seen) -> Iterator[Finding]:
     """This machine was too busy for a judgement of loss and delay."""
-    if seen.busy and any(_is_lossy(lane) or _is_slow(seen, lane) for lane in lanes(seen)):
+    unsure = [lane for lane in lanes(seen) if _is_lossy(lane, LOSS) or _is_slow(seen, lane)]
+    if seen.busy and any(not _is_lossy(lane, BUSY_LOSS) for lane in unsure):
         yield Finding(
             "busy",
             NOTE,
@@ -182,9 +184,9 @@ def _is_cut(small: tuple[int, int], large: tuple[int, int]) -> bool:
     return large[0] == 0 and large[1] >= 2 and 2 * small[0] >= small[1] > 0
 
 
-def _is_lossy(lane: Lane) -> bool:
+def _is_lossy(lane: Lane, share: float) -> bool:
     lost, of = lane.lost
-    return lost >= LEAST_LOST and lost >= LOSS * of
+    return lost >= LEAST_LOST and lost >= share * of
 
 
 def _is_slow(seen: Seen, lane: Lane) -> bool:

@@ -228,6 +228,11 @@ def test_one_lost_ping_is_no_loss() -> None:
     assert diagnose(on_ways(HERE, THERE, unicast=(23, 24))).is_healthy
 
 
+def test_much_loss_is_told_on_a_busy_machine_too() -> None:
+    seen = replace(on_ways((HALL,), (ATTIC,), unicast=(10, 24)), busy=True)
+    assert [one.rule for one in diagnose(seen).findings] == ["loss"]
+
+
 def test_round_trips_of_busy_machines_may_take_longer() -> None:
     seen = on_ways((HALL,), (ATTIC,), round_trip=0.05)
     assert [one.rule for one in diagnose(seen).findings] == ["slow"]
