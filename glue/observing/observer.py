@@ -48,6 +48,7 @@ class Observer:
         self._pause = pause
         self._started = time.monotonic()
         self._is_busy = False
+        self._stale = set[str]()  # endpoints that may have told what came before the last pings were sent
         self._firewall: tuple[tuple[str, ...], bool] = ((), True)
 
     def look(self) -> Seen:
@@ -100,13 +101,17 @@ class Observer:
             is_late = any(_is_late(one, number, pings) for one in told.values())
             if not is_late and (is_confirmed or not _misses(number, pings, told, endpoint.id)):
                 return own
+            self._is_busy = self._is_busy or is_late
             if time.monotonic() - self._started > LATEST:
                 self._is_busy = True
+                self._stale = set(answers)
                 return own
             is_confirmed = not is_late
             self._pause(PATIENCE)
+            self._stale = set(answers)
             for again in ask_all(endpoint, ["links"], AGAIN):
                 answers.setdefault(again.id, {}).update(again.sections)
+                self._stale.discard(again.id)
             own = _own(endpoint)
 
     def _endpoints(
@@ -161,6 +166,8 @@ class Observer:
             firewall_read=self._firewall[1], unsent=unsent, **machine.facts(chosen),
         )  # fmt: skip
         peers = endpoint.peers if endpoint is not None else []
+        is_busy = self._is_busy or machine.processor_waits() - self._waited > WAITED
+        ways = ways_of(self._round, self._pings, links, endpoint.id) if links and endpoint else []
         met = {str(address[0]).partition("%")[0] for peer in peers if (address := peer.address)}
         contacts = tuple(str(address[0]) for address in settings.contacts)
         return Seen(
@@ -169,10 +176,10 @@ class Observer:
             sealed=is_sealed,
             senders=senders,
             endpoints=endpoints,
-            ways=tuple(ways_of(self._round, self._pings, links, endpoint.id)) if links and endpoint else (),
+            ways=tuple(way for way in ways if not (is_busy and way.target in self._stale)),
             contacts=contacts,
             met=tuple(one for one in contacts if one in met),
-            busy=self._is_busy or machine.processor_waits() - self._waited > WAITED,
+            busy=is_busy,
             seconds=round(time.monotonic() - self._started, 2),
         )
 
