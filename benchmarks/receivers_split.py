@@ -3,6 +3,7 @@
     python -m benchmarks.receivers_split timers --timers 1000
     python -m benchmarks.receivers_split join --rounds 10
     python -m benchmarks.receivers_split cut --rounds 20
+    python -m benchmarks.receivers_split pause --rounds 20
     python -m benchmarks.receivers_split kill --rounds 20
 
 Each host is a process in a network namespace of its own; A, B and C are the voters of the model, on disk. A caller in
@@ -260,7 +261,7 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def trouble(rounds: int, how: str) -> None:
-    """Cut hosts off, or kill them, by turns; print how long their partitions stood still, and the others."""
+    """Cut hosts off, stop or kill them, by turns; print how long their partitions stood still, and the others."""
     moved, others = list[float](), list[float]()
     with plant() as (heard, hosts, calls, _):
         calls.tell("add")
@@ -271,15 +272,19 @@ def trouble(rounds: int, how: str) -> None:
             began = time.monotonic()
             if how == "cut":
                 hosts[name].place.unplug()
+            elif how == "pause":
+                hosts[name].process.send_signal(signal.SIGSTOP)
             else:
                 hosts[name].kill()
             wait(all_are_fresh(heard, began, name))
-            time.sleep(max(0.0, TROUBLE - (time.monotonic() - began)) if how == "cut" else 0.0)
+            time.sleep(max(0.0, TROUBLE - (time.monotonic() - began)) if how != "kill" else 0.0)
             for id, owner in before.items():
                 first = min(at for *_, host, at in heard.acks[id] if at > began and (owner != name or host != name))
                 (moved if owner == name else others).append(first - began)
             if how == "cut":
                 hosts[name].place.plug()
+            elif how == "pause":
+                hosts[name].process.send_signal(signal.SIGCONT)
             else:
                 hosts[name].start()
             wait(lambda: set(owners(heard).values()) == set(VOTERS))
@@ -361,7 +366,7 @@ def main() -> None:
             asyncio.run(caller())
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["timers", "join", "cut", "kill"])
+    parser.add_argument("what", choices=["timers", "join", "cut", "pause", "kill"])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--timers", type=int, default=1000)
     arguments = parser.parse_args()
