@@ -158,7 +158,7 @@ _ID = LazyPattern(rb'\{"id":(0|[1-9][0-9]{0,14})[,}]')
 
 
 def first_id(payload: bytes) -> int:
-    """The id at the start of a reply; -1 for any other payload, which may still be a reply."""
+    """The id of a reply that begins with it, as glue writes replies; -1 for all else, which has to be decoded whole."""
     found = _ID.match(payload) if payload.__class__ is bytes else None
     return -1 if found is None else int(found[1])
 

@@ -33,7 +33,7 @@ class Forms:
         return self._known.get(form_of(head))
 
     def learn(self, head: bytes, header: Header, key: str) -> bytes | None:
-        """Remember and return the form of a well-formed header; None if the form does not prove enough.
+        """Remember and return the form of a well-formed header; None for one that has to be checked whole each time.
 
         Not remembered are headers with signs or escapes, or with values other than short integers, strings and null.
         The entry `key` may hold long integers.

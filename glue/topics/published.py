@@ -59,7 +59,7 @@ class PublishedTopic:
 
     @property
     def is_all_reliable(self) -> bool:
-        """Whether all messages were reliable, so that sequence numbers are positions."""
+        """Whether no message was best effort; then a sequence number is also a place among the reliable messages."""
         return self.sequence == self.counts[True]
 
     def classify(self, wanted: int) -> int:

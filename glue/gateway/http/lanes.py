@@ -112,7 +112,7 @@ class Lane:
         return None
 
     def fill(self, reading: Reading) -> None:
-        """Take what was read."""
+        """Hold records that were just read from the log, to be delivered in order."""
         self.buffer.extend(reading.records)
         self.read_to = reading.next
 

@@ -97,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.door.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was read."""
+        """Called by asyncio: the first `nbytes` bytes of the buffer have just been read from the client."""
         self.received(bytes(self.door.buffer[:nbytes]))
 
     def received(self, data: bytes) -> None:

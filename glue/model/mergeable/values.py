@@ -41,7 +41,10 @@ class BeyondError(ValueError):
 
 
 class Value:
-    """The value of one key: its events. Merging calls `put` and `drop`, a program's write calls `effect`."""
+    """The value of one key, as a set of events: one for each write that still counts.
+
+    Merging adds and removes events by `put` and `drop`; `effect` tells which ones a program's write adds and removes.
+    """
 
     __slots__ = ("_reading", "events")
     name: ClassVar[str]
