@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 FOLDER = Path(__file__).parents[2] / "extras" / "c"
 HARNESS = Path(__file__).with_name("harness.c")
@@ -38,14 +41,25 @@ def compiled(program: str, is_sanitized: bool = True) -> str:
     return path
 
 
-class Program:
-    """A running `example`; `lines` has what it printed so far."""
+def command(language: str) -> list[str]:
+    """Return how to run the example of the client in "c" or "node"."""
+    if language == "c":
+        return [compiled("example")]
+    node = shutil.which("node")
+    if node is None and os.environ.get("CI") != "true":
+        pytest.skip("node is missing (on Debian: apt-get install nodejs)")
+    assert node is not None, "node is missing: CI has to run the client in another language"
+    return [node, str(FOLDER.parent / "node" / "example.mjs")]
 
-    def __init__(self, popen: Callable[..., subprocess.Popen[Any]], *arguments: str) -> None:
+
+class Program:
+    """A running example; `lines` has what it printed so far."""
+
+    def __init__(self, language: str, popen: Callable[..., subprocess.Popen[Any]], *arguments: str) -> None:
         self.lines: list[str] = []
         self._changed = threading.Condition()
         self._process = popen(
-            [compiled("example"), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*command(language), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -1,4 +1,4 @@
-"""The client in C beside Python endpoints: on loopback, and over a cable that loses, doubles and reorders."""
+"""The clients in C and JavaScript beside Python: on loopback, and over a cable that loses, doubles and reorders."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from tests.support.cable import Cable
 from tests.support.lan import Ear, Lan
 from tests.support.namespaces import needs_namespaces, segment
 
+LANGUAGES = ("c", "node")
 
-@pytest.fixture
-def program(lan: Lan) -> Iterator[Program]:
-    """The client "tiny" on the loopback network `lan`, which a sanitizer watches."""
+
+@pytest.fixture(params=LANGUAGES)
+def program(request: pytest.FixtureRequest, lan: Lan) -> Iterator[Program]:
+    """The client "tiny" on the loopback network `lan`; a sanitizer watches the one in C."""
     group, port = lan.settings["multicast_address"].split(":")
-    made = Program(subprocess.Popen, "tiny", "127.0.0.1", group, port, str(lan.settings["network_id"]))
+    made = Program(request.param, subprocess.Popen, "tiny", "127.0.0.1", group, port, str(lan.settings["network_id"]))
     try:
         yield made
     finally:
@@ -120,13 +122,14 @@ def test_damaged_and_foreign_datagrams_do_it_no_harm(lan: Lan, program: Program)
 
 @pytest.mark.namespaces
 @needs_namespaces
-def test_reliable_messages_survive_loss_duplicates_and_reordering() -> None:
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_reliable_messages_survive_loss_duplicates_and_reordering(language: str) -> None:
     faults: dict[str, Any] = {"loss": 0.15, "duplicate": 0.05, "reorder": 0.1, "reorder_delay": 0.003}
     with segment(2) as (first, second), Cable(first.namespace, "cable0", second.namespace, "cable0", **faults) as laid:
         for host in (first, second):
             host.ip(f"address add 10.78.0.{host.number}/24 dev cable0", "link set cable0 up")
         with endpoint(first, "cable0", name="python") as python:
-            program = Program(second.popen, "tiny", "10.78.0.2")
+            program = Program(language, second.popen, "tiny", "10.78.0.2")
             exchange(program, python, 300)
             program.end()
     assert min(laid.counts[way]["lost"] for way in "ab") > 0
