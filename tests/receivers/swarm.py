@@ -132,12 +132,13 @@ class Swarm:
         for host in self.hosts:
             host.resume()
         world.run(AFTERWARDS)
+        told = {id: set(numbers) for id, numbers in self.acknowledged.items()}  # others may follow while it reads
         found = self.read()
         for id in IDS:
             tokens = found[id]
             twice = [token for token, times in Counter(tokens).items() if times > 1]
             assert not twice, f"{id}: handled twice: {twice}"
-            lost = set(self.acknowledged[id]) - set(tokens)
+            lost = told[id] - set(tokens)
             assert not lost, f"{id}: acknowledged and lost: {sorted(lost)}"
             assert set(tokens) <= set(self.sent[id])
 
