@@ -152,15 +152,15 @@ class Positions:
 
     def _load(self, data: bytes) -> None:
         for number, payload in enumerate(self._entries(data)):
-            entry = orjson.loads(payload)
-            if number == 0 and entry.get("log") != self._log_id:
-                return
-            if number:
-                try:
-                    self._take(entry)
-                except (KeyError, ValueError, TypeError):
-                    self.damaged = True
+            try:
+                entry = orjson.loads(payload)
+                if number == 0 and entry.get("log") != self._log_id:
                     return
+                if number:
+                    self._take(entry)
+            except (KeyError, ValueError, TypeError, AttributeError):
+                self.damaged = True
+                return
 
     def _take(self, entry: dict[str, Any]) -> None:
         id = entry["id"]

@@ -112,13 +112,22 @@ class SegmentIndex:
         if len(payloads) != 2:
             raise CorruptStorageError("an index is not whole")
         made = cls()
-        made.positions, made.offsets, made.times, topics, streams = _loaded(payloads[1])
-        made.topics = {topic: TopicPart(count, size, blocks) for topic, count, size, blocks in topics}
-        for origin, life, topic, name, ranges, last_at, clock in streams:
-            part = made.streams[Stream(origin, life, topic)] = StreamPart(name, RangeSet(), last_at, clock)
-            part.held.replace([(start, stop) for start, stop in ranges])
-        made._newest = made.times[-1] if made.times else -inf
+        try:
+            made._take(_loaded(payloads[1]))
+        except (ValueError, TypeError) as error:
+            raise CorruptStorageError(f"an index is malformed: {error}") from None
         return made
+
+    def _take(self, details: Any) -> None:
+        """Take over the content of an index file. Raises ValueError, TypeError."""
+        self.positions, self.offsets, self.times, topics, streams = details
+        self.topics = {topic: TopicPart(count, size, blocks) for topic, count, size, blocks in topics}
+        for origin, life, topic, name, ranges, last_at, clock in streams:
+            part = self.streams[Stream(origin, life, topic)] = StreamPart(name, RangeSet(), last_at, clock)
+            part.held.replace([(start, stop) for start, stop in ranges])
+        if not len(self.positions) == len(self.offsets) == len(self.times):
+            raise ValueError("blocks without a beginning")
+        self._newest = self.times[-1] if self.times else -inf
 
 
 def read_summary(data: bytes) -> tuple[int, int, int, float]:
@@ -126,7 +135,10 @@ def read_summary(data: bytes) -> tuple[int, int, int, float]:
     payloads, _ = scan(data)  # the second record is cut short
     if not payloads:
         raise CorruptStorageError("an index has no summary")
-    version, base, end, size, last_at = _loaded(payloads[0])
+    try:
+        version, base, end, size, last_at = _loaded(payloads[0])
+    except (ValueError, TypeError) as error:
+        raise CorruptStorageError(f"the summary of an index is malformed: {error}") from None
     if version != 1:
         raise CorruptStorageError(f"an index has version {version}")
     return base, end, size, last_at

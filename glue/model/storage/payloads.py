@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, pairwise
-from struct import Struct, calcsize, pack, unpack_from
+from struct import Struct, calcsize, error, pack, unpack_from
 
 import orjson
 
+from glue.errors import CorruptStorageError
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import LogEntry, Snapshot, Vital
+from glue.model.consensus.items import Kind, LogEntry, Snapshot, Vital
 
 WRITE, BASE, SNAPSHOT = b"W", b"B", b"S"
 """The first byte of a payload."""
@@ -17,6 +19,15 @@ WRITE, BASE, SNAPSHOT = b"W", b"B", b"S"
 WRITE_HEAD = Struct("<IQI")
 BASE_FORM = Struct("<QQ")
 SNAPSHOT_HEAD = Struct("<QQI")
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Turn what malformed bytes raise into CorruptStorageError: their checksum is right, but not their content."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, error) as cause:
+        raise CorruptStorageError(f"{what} is malformed: {cause}") from None
 
 
 def write_payload(vital: Vital | None, entries: Sequence[LogEntry]) -> bytes:
@@ -37,7 +48,14 @@ def write_payload(vital: Vital | None, entries: Sequence[LogEntry]) -> bytes:
 
 
 def read_write(payload: memoryview) -> tuple[Vital | None, list[LogEntry]]:
-    """Decode the result of `write_payload`."""
+    """Decode the result of `write_payload`. Raises CorruptStorageError."""
+    with _reading("a write"):
+        return _write(payload)
+
+
+def _write(payload: memoryview) -> tuple[Vital | None, list[LogEntry]]:
+    if payload[:1] != WRITE:
+        raise ValueError("another kind of record")
     size, first, count = WRITE_HEAD.unpack_from(payload, 1)
     start = 1 + WRITE_HEAD.size
     vital = _vital(payload[start : start + size]) if size else None
@@ -45,14 +63,17 @@ def read_write(payload: memoryview) -> tuple[Vital | None, list[LogEntry]]:
     columns = unpack_from(form, payload, start)
     terms, lengths, kinds = columns[:count], columns[count : 2 * count], columns[2 * count :]
     data = bytes(payload[start + calcsize(form) :])
+    if sum(lengths) != len(data):
+        raise ValueError(f"entries of {sum(lengths)} bytes in {len(data)}")
     bounds = pairwise(accumulate(lengths, initial=0))
     return vital, [
-        LogEntry(index, term, kind, data[begin:end])
+        LogEntry(index, term, Kind(kind), data[begin:end])
         for index, term, kind, (begin, end) in zip(range(first, first + count), terms, kinds, bounds, strict=True)
     ]
 
 
 def _vital(facts: memoryview) -> Vital:
+    """Decode the vital facts. Raises ValueError, TypeError, AttributeError."""
     life, group, term, vote, promised, accepted, value = orjson.loads(facts)
     return Vital(life, group, term, vote, tuple(promised), tuple(accepted), value.encode())
 
@@ -63,8 +84,9 @@ def base_payload(base: tuple[int, int]) -> bytes:
 
 
 def read_base(payload: memoryview) -> tuple[int, int]:
-    """Decode the result of `base_payload`."""
-    index, term = BASE_FORM.unpack_from(payload, 1)
+    """Decode the result of `base_payload`. Raises CorruptStorageError."""
+    with _reading("the base of a log"):
+        index, term = BASE_FORM.unpack_from(payload, 1)
     return index, term
 
 
@@ -76,8 +98,9 @@ def snapshot_payload(snapshot: Snapshot) -> bytes:
 
 
 def read_snapshot(payload: memoryview) -> Snapshot:
-    """Decode the result of `snapshot_payload`."""
-    index, term, length = SNAPSHOT_HEAD.unpack_from(payload, 1)
-    start = 1 + SNAPSHOT_HEAD.size
-    configuration = Configuration.decode(payload[start : start + length])
+    """Decode the result of `snapshot_payload`. Raises CorruptStorageError."""
+    with _reading("a snapshot"):
+        index, term, length = SNAPSHOT_HEAD.unpack_from(payload, 1)
+        start = 1 + SNAPSHOT_HEAD.size
+        configuration = Configuration.decode(payload[start : start + length])
     return Snapshot(index, term, configuration, bytes(payload[start + length :]))

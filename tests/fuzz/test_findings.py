@@ -1,0 +1,69 @@
+"""What fuzzing found, each as a test of its own: what a decoder makes of content with a right checksum."""
+
+from __future__ import annotations
+
+from random import Random
+
+import orjson
+import pytest
+
+from glue.consumers.positions import Positions
+from glue.errors import CorruptStorageError
+from glue.model.consensus import LogEntry, Vital
+from glue.model.consensus.items import Kind
+from glue.model.storage import FileStorage
+from glue.model.storage.payloads import base_payload, read_base, read_snapshot, read_write, write_payload
+from glue.storage.framing import record
+from glue.storage.segment import SegmentIndex, read_summary
+from tests.fuzz.targets.storage import disk
+
+VITAL = Vital("life", "group", 3, "peer", (1, "a"), (1, "a"), b"value")
+WRITE = write_payload(VITAL, [LogEntry(1, 1, Kind.COMMAND, b"data"), LogEntry(2, 1, Kind.COMMAND, b"more")])
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 17, 30, 60, len(WRITE) - 10, len(WRITE) - 1])
+def test_a_write_that_is_cut_short_is_corrupt(size: int) -> None:
+    with pytest.raises(CorruptStorageError):
+        read_write(memoryview(WRITE[:size]))
+
+
+def test_a_write_with_bytes_behind_it_or_of_another_kind_is_corrupt() -> None:
+    for payload in (WRITE + b"x", b"X" + WRITE[1:], WRITE[:17] + b"?" + WRITE[18:]):
+        with pytest.raises(CorruptStorageError):
+            read_write(memoryview(payload))
+
+
+def test_a_base_and_a_snapshot_that_are_cut_short_are_corrupt() -> None:
+    for read in (read_base, read_snapshot):
+        with pytest.raises(CorruptStorageError):
+            read(memoryview(b"B123"))
+    with pytest.raises(CorruptStorageError):
+        read_snapshot(memoryview(b"S" + bytes(20) + b"no configuration"))
+
+
+def test_a_replica_with_a_malformed_log_begins_anew() -> None:
+    storage = FileStorage(disk(log=record(base_payload((0, 0))) + record(WRITE[:40])), Random(1))
+    with pytest.raises(CorruptStorageError):
+        storage.load()
+    assert not storage.begin_anew().entries
+
+
+@pytest.mark.parametrize("summary", [[1, 2], 5, None, [1, 2, 3, 4, 5, 6]])
+def test_the_summary_of_an_index_of_another_form_is_corrupt(summary: object) -> None:
+    with pytest.raises(CorruptStorageError):
+        read_summary(record(orjson.dumps(summary)))
+
+
+@pytest.mark.parametrize("details", [[], 5, [[], [], [], [1], []], [[1], [], [], [], []], [[], [], [], [], [[1] * 7]]])
+def test_the_details_of_an_index_of_another_form_are_corrupt(details: object) -> None:
+    with pytest.raises(CorruptStorageError):
+        SegmentIndex.decode(record(b"[]") + record(orjson.dumps(details)))
+
+
+@pytest.mark.parametrize("entry", [b"no JSON", b"5", b"[]", b'{"id":["a"],"state":{}}'])
+def test_positions_up_to_a_malformed_entry_are_kept(entry: bytes) -> None:
+    state = {"position": [5, []], "reach": 9, "about": {}}
+    entries = [orjson.dumps({"log": "L"}), orjson.dumps({"id": "a", "state": state}), entry]
+    opened = Positions(disk(consumers=b"".join(map(record, entries))), "L")
+    assert [*opened.stored] == ["a"]
+    assert opened.damaged
