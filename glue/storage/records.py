@@ -191,7 +191,7 @@ class RecordDecoder:
 def _read_description(data: bytes) -> _Described:
     try:
         origin, name, life, topic, type_, codec, properties = orjson.loads(data)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise CorruptStorageError(f"the description of a record is malformed: {error}") from None
     is_well_formed = (
         isinstance(origin, str) and isinstance(name, str) and isinstance(topic, str)

@@ -14,8 +14,10 @@ from glue.model.consensus.items import Kind
 from glue.model.storage import FileStorage
 from glue.model.storage.payloads import base_payload, read_base, read_snapshot, read_write, write_payload
 from glue.storage.framing import record
+from glue.storage.records import HEAD, RecordDecoder, RecordEncoder
 from glue.storage.segment import SegmentIndex, read_summary
 from tests.fuzz.targets.storage import disk
+from tests.storage.records import messages
 
 VITAL = Vital("life", "group", 3, "peer", (1, "a"), (1, "a"), b"value")
 WRITE = write_payload(VITAL, [LogEntry(1, 1, Kind.COMMAND, b"data"), LogEntry(2, 1, Kind.COMMAND, b"more")])
@@ -67,3 +69,12 @@ def test_positions_up_to_a_malformed_entry_are_kept(entry: bytes) -> None:
     opened = Positions(disk(consumers=b"".join(map(record, entries))), "L")
     assert [*opened.stored] == ["a"]
     assert opened.damaged
+
+
+@pytest.mark.parametrize("description", [b"5", b"null", b"[]", b'"text"', b"{}"])
+def test_a_record_with_another_description_is_corrupt(description: bytes) -> None:
+    encoded = RecordEncoder().encode(messages(size=8, topic="a"))
+    size = len(encoded) - HEAD.size - 8  # of the description, before one payload of eight bytes
+    malformed = description.ljust(size) if len(description) <= size else description
+    with pytest.raises(CorruptStorageError):
+        RecordDecoder().decode(encoded[: HEAD.size] + malformed + encoded[-8:])
