@@ -187,10 +187,13 @@ class Host:
 
     def totals(self) -> dict[str, int]:
         """Return what each counting receiver has counted."""
-        found = {}
-        for number in range(COUNTERS):
-            with suppress(glue.GlueError):
-                found[str(number)] = self.endpoint.ask(f"counting/{number}", "tell", timeout=20.0)
+        found: dict[str, int] = {}
+        ends = time.monotonic() + 120.0  # a host that was just killed or cut off takes a while
+        while len(found) < COUNTERS and time.monotonic() < ends:
+            for number in range(COUNTERS):
+                if str(number) not in found:
+                    with suppress(glue.GlueError):
+                        found[str(number)] = self.endpoint.ask(f"counting/{number}", "tell", timeout=20.0)
         return found
 
     def report(self) -> None:
