@@ -63,7 +63,8 @@ class Opener:
 def _segments(payload: bytes) -> list[tuple[int, int]]:
     """Return where the datagrams of a train begin and end: each begins with the prefix and the next number."""
     prefix, number = payload[:PREFIX_SIZE], int.from_bytes(payload[PREFIX_SIZE : HEAD.size], "big")
-    size = payload.find(prefix + (number + 1).to_bytes(4, "big"), OVERHEAD)
+    following = (number + 1) % (1 << 32)  # whoever sealed it: a capture also holds what a stranger sent
+    size = payload.find(prefix + following.to_bytes(4, "big"), OVERHEAD)
     if size < 0:
         return [(0, len(payload))]
     return [(start, min(start + size, len(payload))) for start in range(0, len(payload), size)]

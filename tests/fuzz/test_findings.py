@@ -7,16 +7,19 @@ from random import Random
 import orjson
 import pytest
 
+from glue.capture.opened import Opener
 from glue.consumers.positions import Positions
 from glue.errors import CorruptStorageError
 from glue.model.consensus import LogEntry, Vital
 from glue.model.consensus.items import Kind
 from glue.model.storage import FileStorage
 from glue.model.storage.payloads import base_payload, read_base, read_snapshot, read_write, write_payload
+from glue.security import AES_GCM
 from glue.storage.framing import record
 from glue.storage.records import HEAD, RecordDecoder, RecordEncoder
 from glue.storage.segment import SegmentIndex, read_summary
 from tests.fuzz.targets.storage import disk
+from tests.security.pair import KEY
 from tests.storage.records import messages
 
 VITAL = Vital("life", "group", 3, "peer", (1, "a"), (1, "a"), b"value")
@@ -78,3 +81,8 @@ def test_a_record_with_another_description_is_corrupt(description: bytes) -> Non
     malformed = description.ljust(size) if len(description) <= size else description
     with pytest.raises(CorruptStorageError):
         RecordDecoder().decode(encoded[: HEAD.size] + malformed + encoded[-8:])
+
+
+def test_a_datagram_with_the_last_number_in_a_capture_is_not_opened() -> None:
+    forged = bytes([AES_GCM.format, KEY.newest.id]) + b"\xff" * 60
+    assert Opener(KEY).open(forged) is None
