@@ -30,7 +30,7 @@ AT_ONCE = 4  # cases that run at the same time: each mostly waits
 
 
 class Outcome(NamedTuple):
-    """What the doctor said of one case."""
+    """The answer of the doctor to one case."""
 
     name: str
     good: bool

@@ -20,7 +20,7 @@ IPV6_GROUP = "[ff15::8901]:37320"
 
 
 class Place:
-    """Hosts on one segment; their endpoints end with it."""
+    """Hosts on one segment. Leaving the segment ends all endpoints on it."""
 
     def __init__(self, hosts: list[Host]) -> None:
         self.hosts = hosts

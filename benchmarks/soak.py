@@ -131,7 +131,7 @@ class Soak:
 
     def end(self) -> None:
         """End all processes: publishers first, then who reads; what answers ends last."""
-        time.sleep(30.0)  # after the last fault everybody is there again
+        time.sleep(30.0)  # after the last fault all hosts run again
         for name in ("clients", "steady"):
             self.processes[name].end()
         time.sleep(20.0)  # the consumer catches up
