@@ -14,6 +14,7 @@ from typing import Any
 from glue.endpoint.receiver_methods import BaseReceivers
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.model import SimulatedModel
+from tests.support.planting import sum_of_seeds
 
 OUTCOME_KNOWN = 1.5
 """Seconds until an outcome of the model counts as unknown: few, so that it happens often."""
@@ -161,18 +162,16 @@ class Swarm:
         return found
 
 
+def counted(seed: int) -> int:
+    """Run a seed; returns how many tokens were acknowledged."""
+    swarm = Swarm(seed)
+    swarm.run()
+    return sum(map(len, swarm.acknowledged.values()))
+
+
 def hunt(first: int, last: int) -> int:
     """Run these seeds; returns how many tokens were acknowledged."""
-    acknowledged = 0
-    for seed in range(first, last):
-        swarm = Swarm(seed)
-        try:
-            swarm.run()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        acknowledged += sum(map(len, swarm.acknowledged.values()))
-    return acknowledged
+    return sum_of_seeds(counted, range(first, last))
 
 
 if __name__ == "__main__":

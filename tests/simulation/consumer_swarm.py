@@ -23,7 +23,7 @@ from glue.contract.ranges import RangeSet
 from glue.endpoint.consumer_room import ConsumerRoom
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
-from tests.support.planting import seeds_to_find
+from tests.support.planting import seeds_to_find, sum_of_seeds
 
 Patch = pytest.MonkeyPatch
 Key = tuple[str, int, str, int]
@@ -203,20 +203,18 @@ def watch_commits(patch: Patch) -> None:
     patch.setattr(Positions, "sync", sync)
 
 
+def counted(seed: int) -> int:
+    """Run a seed; returns how many messages were handled."""
+    swarm = Swarm(seed)
+    swarm.run()
+    return sum(swarm.handled.values())
+
+
 def hunt(first: int, last: int) -> int:
     """Run these seeds; returns how many messages were handled."""
-    handled = 0
     with Patch.context() as patch:
         watch_commits(patch)
-        for seed in range(first, last):
-            swarm = Swarm(seed)
-            try:
-                swarm.run()
-            except BaseException as error:
-                error.add_note(f"seed {seed}")
-                raise
-            handled += sum(swarm.handled.values())
-    return handled
+        return sum_of_seeds(counted, range(first, last))
 
 
 # ------------------------------------------------------------------------------------------- planted bugs

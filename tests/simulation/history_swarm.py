@@ -14,6 +14,7 @@ import glue
 from glue.requests.directory import matches
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.subscription import SimulatedSubscription
+from tests.support.planting import sum_of_seeds
 
 TOPICS = ("home/a", "home/b", "home/c/d")
 PATTERNS = ("home/#", "home/+", "home/a", "home/c/d")
@@ -202,15 +203,13 @@ class Swarm:
                 assert not endpoint.accounting.waiting, f"{endpoint}: {endpoint.accounting}"
 
 
+def counted(seed: int) -> int:
+    """Run a seed; returns how many messages came."""
+    swarm = Swarm(seed)
+    swarm.run()
+    return sum(sum(watcher.last.values()) for watcher in swarm.watchers)
+
+
 def hunt(first: int, last: int) -> int:
     """Run these seeds; returns how many messages came."""
-    came = 0
-    for seed in range(first, last):
-        swarm = Swarm(seed)
-        try:
-            swarm.run()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        came += sum(sum(watcher.last.values()) for watcher in swarm.watchers)
-    return came
+    return sum_of_seeds(counted, range(first, last))

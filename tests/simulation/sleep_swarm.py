@@ -16,6 +16,7 @@ import glue
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.network import Crossing
 from glue.transport import sleepers
+from tests.support.planting import sum_of_seeds
 
 REST = 20.0
 TOPICS = "node/a", "node/b", "node/c"
@@ -244,15 +245,13 @@ class Swarm:
                 assert not publisher.accounting.sending, f"{publisher}: {publisher.accounting}"
 
 
+def counted(seed: int) -> int:
+    """Run a seed; returns how many messages came."""
+    swarm = Swarm(seed)
+    swarm.run()
+    return sum(len(numbers) for node in swarm.nodes for numbers in node.got.values())
+
+
 def hunt(first: int, last: int) -> int:
     """Run these seeds; returns how many messages came."""
-    came = 0
-    for seed in range(first, last):
-        swarm = Swarm(seed)
-        try:
-            swarm.run()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        came += sum(len(numbers) for node in swarm.nodes for numbers in node.got.values())
-    return came
+    return sum_of_seeds(counted, range(first, last))

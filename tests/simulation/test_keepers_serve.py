@@ -20,7 +20,7 @@ from glue.history.keepers import Keepers
 from glue.history.kept import KeptHistory
 from glue.history.reader import Reader
 from glue.simulation import Conditions, SimulatedEndpoint, World
-from tests.support.planting import seeds_to_find
+from tests.support.planting import seeds_to_find, sum_of_seeds
 
 SECOND = 1.0
 
@@ -268,18 +268,16 @@ class Swarm:
         assert not reader.accounting.waiting
 
 
+def counted(seed: int) -> int:
+    """Run a seed; returns how many messages came."""
+    swarm = Swarm(seed)
+    swarm.run()
+    return sum(sum(last.values()) for last in swarm.last)
+
+
 def hunt(first: int, last: int) -> int:
     """Run these seeds; returns how many messages came."""
-    came = 0
-    for seed in range(first, last):
-        swarm = Swarm(seed)
-        try:
-            swarm.run()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        came += sum(sum(last.values()) for last in swarm.last)
-    return came
+    return sum_of_seeds(counted, range(first, last))
 
 
 @pytest.mark.parametrize("first", range(0, 20, 10))

@@ -1,4 +1,4 @@
-"""Planted bugs: how many seeds a swarm takes to find one."""
+"""Seeds of a swarm: run many of them, or count how many it takes to find a planted bug."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def seeds_to_find(run: Callable[[int], object], seeds: range, *plants: Plant) ->
             except Exception:  # an assertion, or what the bug leads to
                 return count
     return None
+
+
+def sum_of_seeds(run: Callable[[int], int], seeds: range) -> int:
+    """Run these seeds; returns the sum of what `run(seed)` counts. An exception gets a note with its seed."""
+    total = 0
+    for seed in seeds:
+        try:
+            total += run(seed)
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+    return total
