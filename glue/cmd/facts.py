@@ -1,10 +1,9 @@
-"""Facts that endpoints tell, as commands read them: a peer may tell anything, so only what is expected counts."""
+"""How commands show what endpoints tell: shares, and a matrix of all pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
-from typing import Any, Final
+from typing import Final
 
 from glue.cmd.output import printable, table
 
@@ -12,29 +11,6 @@ NAME: Final = 24
 """Characters of a name that are shown."""
 MATRIX: Final = 12
 """Endpoints in a matrix for people; `--json` tells of all."""
-
-
-def number(facts: Any, name: str) -> float:
-    """Return a number of a section; 0.0 if there is none."""
-    value = facts.get(name) if isinstance(facts, dict) else None
-    return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
-
-
-def text(facts: Any, name: str) -> str:
-    """Return a text of a section; "" if there is none."""
-    value = facts.get(name) if isinstance(facts, dict) else None
-    return value[:64] if isinstance(value, str) else ""
-
-
-def entries(facts: Any, name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list in a section."""
-    value = facts.get(name) if isinstance(facts, dict) else None
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def share(value: Any) -> float | None:
-    """Return a share between 0 and 1; None if it is not known."""
-    return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None
 
 
 def percent(value: float | None) -> str:

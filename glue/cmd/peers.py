@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any
 
 from glue.cmd import common
-from glue.cmd.facts import MATRIX, NAME, entries, matrix, number, share, text
+from glue.cmd.facts import MATRIX, NAME, matrix
 from glue.cmd.output import CommandOutput, printable, table
 from glue.cmd.session import open_endpoint
+from glue.endpoint.facts import entries, number, share, text
 from glue.endpoint.inquiring import begin_round
 from glue.endpoint.sections import SECTIONS
 from glue.sync.examining import ask_all

@@ -18,10 +18,11 @@ from typing import Any
 
 import glue
 from glue.cmd import common
-from glue.cmd.facts import MATRIX, NAME, entries, matrix, number, percent, share, text
+from glue.cmd.facts import MATRIX, NAME, matrix, percent
 from glue.cmd.output import CommandOutput, printable, table
 from glue.cmd.session import open_endpoint
 from glue.endpoint.activity import COUNTERS
+from glue.endpoint.facts import Path, number, paths_of
 from glue.endpoint.inquiring import Answered
 from glue.sync.examining import ask_all
 
@@ -81,25 +82,21 @@ def show(output: CommandOutput, before: dict[str, Answered], found: dict[str, An
             f"{rate['sent_bytes'] / 1e3:,.0f}", *(f"{rate[name]:,.0f}" for name in ("heard", "received")),
             f"{rate['received_bytes'] / 1e3:,.0f}", f"{rate['lost']:,.0f}", f"{waiting:,}",
         ])  # fmt: skip
-    paths = {(id, text(path, "peer")): path for id in ids for path in entries(found[id].sections["activity"], "paths")}
-    for (sender, receiver), path in paths.items():
-        loss, trip = share(path.get("loss")), number(path, "round_trip") or None
-        output.event(
-            "path", None, sender=sender, receiver=receiver, loss=loss, round_trip=trip,
-            unicast=path.get("unicast") is True,
-        )  # fmt: skip
+    paths = {(id, path.receiver): path for id in ids for path in paths_of(id, found[id].sections["activity"])}
+    for path in paths.values():
+        output.event("path", None, **path._asdict())
     lines = table(rows) if ids else ["no endpoint answers; those with doctor=False never do"]
-    if any(share(path.get("loss")) is not None for path in paths.values()):
+    if any(path.loss is not None for path in paths.values()):
         lines += ["", *losses(ids[:MATRIX], found, paths)]
     screen = (CLEAR if output.interactive else "") + "\n".join(lines) + "\n"
     output.event("summary", screen, endpoints=len(ids), seconds=round(seconds, 3))
 
 
-def losses(ids: list[str], found: dict[str, Answered], paths: dict[tuple[str, str], dict[str, Any]]) -> list[str]:
+def losses(ids: list[str], found: dict[str, Answered], paths: dict[tuple[str, str], Path]) -> list[str]:
     """Return the lines of the matrix of losses."""
     names = {id: found[id].name for id in ids}
-    lines = matrix(names, lambda sender, receiver: share(paths.get((sender, receiver), {}).get("loss")))
-    worst = max((share(path.get("loss")) or 0.0 for path in paths.values()), default=0.0)
+    lines = matrix(names, lambda *pair: paths[pair].loss if pair in paths else None)
+    worst = max((path.loss or 0.0 for path in paths.values()), default=0.0)
     return [f"reliable frames lost lately, at worst {percent(worst)}", *lines]
 
 

@@ -13,8 +13,9 @@ import pytest
 
 import glue
 from glue.cmd import peers, top
-from glue.cmd.facts import matrix, number, share
+from glue.cmd.facts import matrix
 from glue.cmd.output import CommandOutput
+from glue.endpoint.facts import Path, number, paths_of, share
 from glue.endpoint.inquiring import Answered
 from tests.support.json_forms import check
 from tests.support.lan import PATIENCE, Lan
@@ -110,6 +111,17 @@ def test_facts_are_numbers_and_shares_or_nothing() -> None:
     values = (3, 2.5, "3", None, float("inf"), float("nan"))
     assert [number({"n": value}, "n") for value in values] == [3, 2.5, 0, 0, 0, 0]
     assert [share(value) for value in (0, 0.5, 1, -1, 2, "1", None)] == [0, 0.5, 1, None, None, None, None]
+
+
+def test_of_told_paths_only_what_is_expected_counts() -> None:
+    good = {"peer": "b", "loss": 0.25, "round_trip": 0.001, "unicast": True}
+    odd = {"peer": "c", "loss": 7, "round_trip": "x", "unicast": 1}
+    assert paths_of("a", {"paths": [good, odd, 5]}) == [
+        Path("a", "b", 0.25, 0.001, True), Path("a", "c", None, None, False),
+    ]  # fmt: skip
+    many = [{"peer": str(place)} for place in range(1000)]
+    assert len(paths_of("a", {"paths": many})) == 200
+    assert not any(paths_of("a", lie) for lie in LIES)
 
 
 def test_a_matrix_has_a_row_for_each_sender_and_nothing_on_its_diagonal() -> None:

@@ -13,6 +13,7 @@ from glue.gateway.http.delivering import Delivering
 from glue.gateway.http.feed import Feed
 from glue.gateway.http.idempotency import Answer, Idempotency
 from glue.gateway.http.limits import Limits
+from glue.gateway.http.paths import Paths
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.publishing import ACKS_TIME, Publisher
 from glue.gateway.http.tokens import Access
@@ -33,6 +34,7 @@ class Door:
         self.feed = feed
         self.idempotency = idempotency
         self.models = models
+        self.paths = Paths(endpoint)
         guard = endpoint._core.guard
         self.rules = None if guard is None else Rights("http", guard)
         """The rules of the group; None without identities."""

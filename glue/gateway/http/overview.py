@@ -10,15 +10,14 @@ from typing import Any, Final
 from aiohttp import web
 
 import glue
-from glue.aio import Endpoint
 from glue.errors import NoResponderError
 from glue.gateway.http.door import Door
+from glue.gateway.http.paths import own_paths, shown
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.routes import Route, answer
 from glue.gateway.http.tokens import Rights
 from glue.gateway.names import MQTT_DOORS
 from glue.metrics.exposition import CONTENT_TYPE, exposition
-from glue.transport.layer import Transport
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
@@ -48,13 +47,14 @@ def check_admin(rights: Rights) -> None:
 
 
 async def endpoints(door: Door, rights: Rights, request: web.Request) -> web.Response:
-    """List the known endpoints, with the link to each."""
+    """List the known endpoints, with the door's path to each that it sends reliable messages."""
     check_admin(rights)
     endpoint = door.endpoint
+    ways = {path.receiver: shown(path) for path in own_paths(endpoint)}
     found = [
         {
             "name": peer.name, "id": peer.id, "incarnation": peer.incarnation,
-            "address": ":".join(str(part) for part in peer.address[:2]), **link_of(endpoint, peer.id),
+            "address": ":".join(str(part) for part in peer.address[:2]), **ways.get(peer.id, {}),
         }
         for peer in endpoint.peers
     ]  # fmt: skip
@@ -62,18 +62,19 @@ async def endpoints(door: Door, rights: Rights, request: web.Request) -> web.Res
     return answer({"door": own, "endpoints": found})
 
 
-def link_of(endpoint: Endpoint, peer: str) -> dict[str, Any]:
-    """Return round trip and way to a peer; empty if the door sends it nothing."""
-    transport = endpoint._core.stack.layers.get("transport")
-    found: dict[str, Any] = {}
-    if isinstance(transport, Transport):
-        for channel in list(transport.channels.values()):
-            member = channel.members.get(peer)
-            if member is not None:
-                found["served_by"] = "unicast" if member.detached else "multicast"
-                if member.round_trip.measured:
-                    found["round_trip_ms"] = round(member.round_trip.smoothed * 1e3, 3)
-    return found
+async def paths(door: Door, rights: Rights, request: web.Request) -> web.Response:
+    """Tell how well endpoints hear each other; `answered` has the ids of those that told their paths."""
+    check_admin(rights)
+    found, answered = await door.paths.get()
+    names = {**{peer.id: peer.name for peer in door.endpoint.peers}, **answered}
+    told = [
+        {
+            "sender": names.get(path.sender, path.sender), "receiver": names.get(path.receiver, path.receiver),
+            "sender_id": path.sender, "receiver_id": path.receiver, **shown(path),
+        }
+        for path in found
+    ]  # fmt: skip
+    return answer({"paths": told, "answered": sorted(answered)})
 
 
 async def mqtt_clients(door: Door, rights: Rights, request: web.Request) -> web.Response:
@@ -145,6 +146,7 @@ ROUTES = [
     Route("GET", "/v1/health", health, "Whether the door works", is_open=True),
     Route("GET", "/v1/status", status, "Counters of the door, and what this client may do"),
     Route("GET", "/v1/endpoints", endpoints, "The endpoints of the network"),
+    Route("GET", "/v1/paths", paths, "How well the endpoints hear each other"),
     Route("GET", "/v1/mqtt/clients", mqtt_clients, "The clients of the MQTT doors of the network"),
     Route("GET", "/metrics", metrics, "Counters for Prometheus"),
     Route("GET", "/openapi.json", openapi, "This description", is_open=True),

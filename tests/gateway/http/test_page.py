@@ -15,6 +15,10 @@ from tests.support.lan import PATIENCE, Lan
 
 pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
 
+PAIRS = """[...hearing([...Array(12).keys()].map(n => ({id: "e" + n, name: "n" + n})), [
+    {sender: "n1", receiver: "n2", loss: null, round_trip_ms: null, served_by: "multicast"},
+    {sender: "n3", receiver: "n4", loss: 0.25, round_trip_ms: 3, served_by: "unicast"},
+], new Set())[1].rows].map(row => [...row.cells].map(cell => cell.textContent).join("|"))"""
 ROWS = "[...document.querySelectorAll('.row')].map(row => [...row.children].map(cell => cell.textContent))"
 
 
@@ -72,6 +76,10 @@ def test_the_page_shows_what_is_published(door: Doors, lan: Lan, tmp_path: Path)
         ]:
             page.value(f"document.querySelector('[data-view={view}]').click()")
             page.wait(f"document.getElementById('{view}').innerText.includes('{text}')")
+        assert page.value(PAIRS)[1:] == [
+            "n3|n4|25.0 % lost, 3.00 ms, by unicast",
+            "n1|n2|loss not measured, by multicast",
+        ]
         page.show(url, 390, 700, dark=True)
         page.wait("document.getElementById('state').textContent.includes('live')")
         page.wait("topics.size == 12")
