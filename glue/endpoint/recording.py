@@ -9,28 +9,19 @@ from contextlib import suppress
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import orjson
-
-from glue.contract import Delivery, Event, Subscribe, Unsubscribe
+from glue.contract import Delivery, Subscribe, Unsubscribe
 from glue.endpoint.core import check_not_reserved
 from glue.endpoint.encoding import encoded
 from glue.endpoint.keep_methods import KeepMethods, SomeReceipt
-from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.responder import Receiver
-from glue.endpoint.type_news import TypeNews
+from glue.endpoint.schemas import Schemas
 from glue.endpoint.typed import SCHEMA
 from glue.errors import ClosedError, StorageError
-from glue.requests.directory import matches
-from glue.schema import PUBLISH
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:  # imported when used: most programs record nothing
     from glue.endpoint.keeper import Kept
     from glue.recording import McapWriter, RecordedMessage
-    from glue.recording.writer import Schema
 
-DOCUMENTS: Final = 4096
-"""Schemas that are remembered for a recording, of 64 kB each at most; those of a network are some kB each."""
 CLOSING: Final = 10.0
 """Seconds that the end of a recording waits at most for the disk."""
 
@@ -46,39 +37,6 @@ class RecordingThread(Protocol):
 
     def close(self, timeout: float) -> None:
         """Write what was submitted, and end the file; wait `timeout` seconds at most."""
-
-
-class Schemas(Receiver):
-    """Receives the schemas of all typed topics, and finds that of a message."""
-
-    def __init__(self, types: TypeNews, owner: SubscriptionOwner, counts: bool) -> None:
-        """`counts`: as for `Kept`."""
-        super().__init__()
-        self._types = types
-        self._owner = owner
-        self._counts = counts
-        self._documents: dict[str, bytes] = {}
-
-    def _deliver(self, event: Event) -> None:
-        """Take schemas."""
-        if not isinstance(event, Delivery):
-            return
-        for payload in event.payloads:
-            if isinstance(payload, dict) and len(self._documents) < DOCUMENTS:
-                self._documents[event.topic.removeprefix(SCHEMA)] = orjson.dumps(payload)
-        self._owner.settled("handled", len(event.payloads))
-        if self._counts:
-            self._owner.handled(event)
-
-    def schema_of(self, message: RecordedMessage) -> Schema | None:
-        """Return the schema of the type as which the publisher announced a topic. May be called from any thread."""
-        from glue.recording.writer import Schema
-
-        for peer, told in self._types.directory:
-            if peer == message.publisher_id and told.way == PUBLISH and matches(told.pattern, message.topic):
-                document = self._documents.get(told.hash)
-                return None if document is None else Schema(told.name, document)
-        return None
 
 
 class RecordingOwner(Protocol):

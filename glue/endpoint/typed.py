@@ -161,6 +161,14 @@ class Types:
             Mismatch(message.topic, message.publisher, message.publisher_id, here, there, (str(error),), message)
         )
 
+    @property
+    def announced(self) -> list[tuple[AnnouncedType, bytes]]:
+        """What is announced now, with the schema of each as JSON."""
+        return [
+            (AnnouncedType(way, topic.adapter.name, topic.adapter.hash, topic.pattern), topic.adapter.document)
+            for topic in self._topics.copy() for way in [*topic.ways]
+        ]  # fmt: skip
+
     # --------------------------------------------------------------------------------------- from the peers
 
     def _told(self, peer: str, told: AnnouncedType) -> None:

@@ -1,4 +1,4 @@
-"""Descriptions of the door for programs: its routes as OpenAPI 3.1, the typed topics of the network as AsyncAPI 3.0."""
+"""The description of the door for programs: its routes as OpenAPI 3.1."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import glue
-from glue.gateway.http.door import Door
 from glue.gateway.http.routes import Route
-from glue.schema import PUBLISH
 
 PARAMETER: Final = re.compile(r"{(\w+)(?::[^}]*)?}")
 PROBLEM: Final = {
@@ -75,27 +73,3 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.is_open:
         found["security"] = []
     return found
-
-
-def asyncapi_document(door: Door) -> dict[str, Any]:
-    """Return the description of the typed topics that the network announces now."""
-    channels: dict[str, Any] = {}
-    operations: dict[str, Any] = {}
-    core = door.endpoint._core
-    for peer, told in core.types.directory:
-        key = re.sub(r"\W+", "_", f"{told.pattern}_{told.name}").strip("_")
-        channels[key] = {
-            "address": told.pattern,
-            "messages": {told.name: {"name": told.name, "x-glue-schema-hash": told.hash}},
-            "x-glue-endpoints": sorted({
-                *channels.get(key, {}).get("x-glue-endpoints", ()), core.requests.name_of(peer)
-            }),
-        }  # fmt: skip
-        action = "send" if told.way == PUBLISH else "receive"
-        operations[f"{action}_{key}"] = {"action": action, "channel": {"$ref": f"#/channels/{key}"}}
-    return {
-        "asyncapi": "3.0.0",
-        "info": {"title": "Topics of a glue network", "version": glue.__version__},
-        "channels": channels,
-        "operations": operations,
-    }

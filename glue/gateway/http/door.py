@@ -17,6 +17,7 @@ from glue.gateway.http.paths import Paths
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.publishing import ACKS_TIME, Publisher
 from glue.gateway.http.tokens import Access
+from glue.gateway.http.typed import TypedTopics
 from glue.gateway.rights import Rights
 
 
@@ -35,6 +36,7 @@ class Door:
         self.idempotency = idempotency
         self.models = models
         self.paths = Paths(endpoint)
+        self.typed = TypedTopics(endpoint)
         guard = endpoint._core.guard
         self.rules = None if guard is None else Rights("http", guard)
         """The rules of the group; None without identities."""

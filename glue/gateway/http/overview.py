@@ -16,6 +16,7 @@ from glue.gateway.http.paths import own_paths, shown
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.routes import Route, answer
 from glue.gateway.http.tokens import Rights
+from glue.gateway.http.typed import asyncapi_document
 from glue.gateway.names import MQTT_DOORS
 from glue.metrics.exposition import CONTENT_TYPE, exposition
 
@@ -127,10 +128,8 @@ async def openapi(door: Door, rights: Rights, request: web.Request) -> web.Respo
 
 
 async def asyncapi(door: Door, rights: Rights, request: web.Request) -> web.Response:
-    """Describe the typed topics of the network (AsyncAPI 3.0)."""
-    from glue.gateway.http.descriptions import asyncapi_document
-
-    return answer(asyncapi_document(door))
+    """Describe the typed topics of the network that this client may use (AsyncAPI 3.0)."""
+    return answer(asyncapi_document(await door.typed.get(), rights))
 
 
 async def health(door: Door, rights: Rights, request: web.Request) -> web.Response:
