@@ -130,6 +130,8 @@ class Client:
                 answer = connection.getresponse()
                 if answer.status != 200:
                     _checked(answer, answer.read())
+                if not retained:  # else the last values come first, again if need be
+                    last = last or answer.getheader("x-glue-position")
                 for line in answer:
                     if line.strip():
                         message = json.loads(line)

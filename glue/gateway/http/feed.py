@@ -12,9 +12,11 @@ import orjson
 
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
+from glue.gateway.http.journal import Journal
 from glue.gateway.http.lanes import matcher
 from glue.gateway.http.limits import Limits
-from glue.gateway.http.tail import Tail
+from glue.gateway.http.places import stream_key
+from glue.gateway.http.tail import Entry, Tail
 from glue.gateway.mqtt.identity import covers
 
 LINGER: Final = 60.0
@@ -26,30 +28,44 @@ LINGERING: Final = 1_000
 class Feed:
     """Subscribes to the patterns that clients stream now; each message goes into the tail once."""
 
-    def __init__(self, endpoint: Endpoint, limits: Limits, id: str) -> None:
+    def __init__(self, endpoint: Endpoint, limits: Limits, id: str, journal: Journal) -> None:
         self.tail = Tail(id, limits.recent_bytes)
         self.statistics: Counter[str] = Counter()
         self._endpoint = endpoint
         self._limits = limits
+        self._journal = journal
+        self._began: dict[str, int] = {}
         self._wanted: Counter[str] = Counter()
         self._subscriptions: dict[str, Subscription] = {}
         self._lingering = 0
         self._is_closed = False
-        self._seen: dict[tuple[str, int, str], int] = {}
+        self._seen: dict[tuple[str, int, str], tuple[int, str]] = {}
         self._values: dict[str, bytes] = {}
 
     def want(self, patterns: list[str]) -> None:
         """Have the messages of some patterns from now on."""
         for pattern in patterns:
+            if pattern not in self._wanted:
+                self._began[pattern] = self._began_with(pattern)
             self._wanted[pattern] += 1
         self._follow()
+
+    def _began_with(self, pattern: str) -> int:
+        """Return the offset of the ring from which on all messages of a pattern are there."""
+        return min((at for one, at in self._began.items() if covers(one, pattern)), default=self.tail.end)
+
+    def listened(self, patterns: list[str], offset: int) -> bool:
+        """Whether all messages of some patterns have come in since the ring was at an offset, until now."""
+        return all(
+            any(at <= offset and covers(one, pattern) for one, at in self._began.items()) for pattern in patterns
+        )
 
     def unwant(self, patterns: list[str]) -> None:
         """Need the messages of some patterns no more."""
         for pattern in patterns:
             self._wanted[pattern] -= 1
             if self._wanted[pattern] <= 0:
-                del self._wanted[pattern]
+                del self._wanted[pattern], self._began[pattern]
         self._follow()
 
     def release(self, patterns: list[str]) -> None:
@@ -102,12 +118,12 @@ class Feed:
 
     def _receive(self, message: Message) -> None:
         key = (message.publisher_id, message.incarnation, message.topic)
-        known = self._seen.get(key, 0)
+        known, stream = self._seen.get(key) or (0, stream_key(*key))
         if message.sequence <= known:
             return  # came by two patterns, or as a retained value of what came live
         if len(self._seen) >= 2 * self._limits.last_values:
             self._seen.clear()
-        self._seen[key] = message.sequence
+        self._seen[key] = message.sequence, stream
         text = orjson.dumps(described(message))
         topic = message.topic
         if topic in self._values or len(self._values) < self._limits.last_values:
@@ -115,7 +131,7 @@ class Feed:
         else:
             self.statistics["last values left out"] += 1
         self.statistics["messages"] += 1
-        self.tail.append(topic, text)
+        self.tail.append(Entry(topic, text, stream, message.sequence, self._journal.settled))
 
 
 def described(message: Message) -> dict[str, Any]:

@@ -102,7 +102,8 @@ class Gateway:
                 await self._share(self._shared, delivering)
             for pattern in (*self._keep, *store.topics):
                 await delivering.journal.want(pattern)
-            feed = Feed(self.endpoint, limits, f"{self.endpoint.id[:8]}-{secrets.token_hex(4)}")
+            ring = f"{self.endpoint.id[:8]}-{secrets.token_hex(4)}"
+            feed = Feed(self.endpoint, limits, ring, delivering.journal)
             self._closing.append(feed)
             answers = Idempotency(
                 limits.idempotency_keys, limits.idempotency_time,

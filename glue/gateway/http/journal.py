@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from glue.aio import Endpoint
 from glue.endpoint.keeper import Keeper
 from glue.gateway.http.dead_letters import DEAD
 from glue.gateway.http.recent import RecentLog
+from glue.gateway.mqtt.identity import covers
 from glue.storage import Record
 from glue.topics.index import Index
+
+LAG: Final = 1.0
+"""Seconds by which a program may get a message later than the disk; under load some hundredths."""
 
 Stored = Callable[[int, list[tuple[int, Record]] | None], None]
 
@@ -38,6 +43,7 @@ class Journal:
         self._pending: list[tuple[int, int, Sequence[Record]]] = []  # belongs to the thread that stores
         self._loop = asyncio.get_running_loop()
         self._recent: RecentLog | None = None
+        self._ends: deque[tuple[float, int]] = deque()
         self._is_closed = False
 
     async def open(self) -> None:
@@ -48,6 +54,7 @@ class Journal:
         self._wanted[pattern] = 1
         self._index.add(pattern, pattern)
         self._recent = RecentLog(keeper.log)
+        self._ends.append((-inf, self._recent.durable))
         keeper._watch(self)
 
     async def want(self, pattern: str) -> None:
@@ -70,6 +77,18 @@ class Journal:
     def keeps(self, topic: str) -> bool:
         """Whether the messages of a topic are in this log from now on."""
         return bool(self._index.match(topic))
+
+    def covers(self, patterns: Sequence[str]) -> bool:
+        """Whether all messages of some patterns are in this log from now on."""
+        return all(any(covers(kept, pattern) for kept in self._keepers) for pattern in patterns)
+
+    @property
+    def settled(self) -> int:
+        """The end of what was durable a second ago: an offset below which the program has got everything."""
+        ends, at = self._ends, self._loop.time() - LAG
+        while len(ends) > 1 and ends[1][0] <= at:
+            ends.popleft()
+        return ends[0][1]
 
     @property
     def patterns(self) -> list[str]:
@@ -100,7 +119,10 @@ class Journal:
         for part in pending:
             recent.add(*part)
         before = recent.durable
-        self._tell(before, recent.sync(durable))
+        found = recent.sync(durable)
+        self._ends.append((self._loop.time(), recent.durable))
+        _ = self.settled  # forgets what is old
+        self._tell(before, found)
 
     # ---------------------------------------------------------------------------------------------------- reading
 

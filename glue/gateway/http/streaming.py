@@ -9,8 +9,7 @@ read what it covers, before the next message is written.
 from __future__ import annotations
 
 import asyncio
-import time
-from datetime import UTC, datetime
+import logging
 from typing import Any, Final
 
 import orjson
@@ -19,21 +18,22 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from glue.errors import ClosedError, GlueError
 from glue.gateway.http.clients import Permit
 from glue.gateway.http.door import Door
-from glue.gateway.http.feed import described
 from glue.gateway.http.problems import ProblemError, problem_of
-from glue.gateway.http.routes import check_publish, check_subscribe, flag, start_time
+from glue.gateway.http.routes import check_publish, check_subscribe
+from glue.gateway.http.sources import HistorySource, TailSource, source_of
 from glue.gateway.http.tokens import Rights
 from glue.topics import check_pattern
 
 SSE, NDJSON, WEBSOCKET = "text/event-stream", "application/x-ndjson", "websocket"
-TOGETHER: Final = 256
-"""Events that are written at once."""
 RETRY: Final = 1_000
 """Milliseconds after which a browser connects again."""
 PATTERNS: Final = 100
 """Patterns of one websocket."""
+POSITION: Final = "x-glue-position"
+"""The header that tells a client where its stream begins: its `Last-Event-ID` if it is cut off before a message."""
+LOST: Final = {"messages": None, "reason": "the id is too old, or of another door or life of it"}
 
-Events = list[tuple[str, bytes]]
+logger = logging.getLogger("glue.http")
 
 
 def kind_of(request: web.Request) -> str:
@@ -49,87 +49,6 @@ def kind_of(request: web.Request) -> str:
 def is_stream(request: web.Request) -> bool:
     """Whether a request wants a stream."""
     return kind_of(request) != ""
-
-
-class TailSource:
-    """The messages of some patterns from the door's ring."""
-
-    def __init__(self, door: Door, patterns: list[str], token: str | None, with_values: bool) -> None:
-        self._door = door
-        self._patterns = patterns
-        self._event = asyncio.Event()
-        self._first: Events = []
-        feed = door.feed
-        feed.want(patterns)
-        cursor = None if token is None else feed.tail.cursor_of(token)
-        self.is_lost = token is not None and cursor is None
-        self._place = feed.tail.open(patterns, cursor, self._event.set)
-        if with_values and cursor is None:
-            self._first = [("", text) for text in feed.last_values(patterns)]
-
-    async def get(self, timeout: float) -> Events | None:
-        """Return the next events; None if there are none for so long."""
-        if self._first:
-            events, self._first = self._first[:TOGETHER], self._first[TOGETHER:]
-            return events
-        tail = self._door.feed.tail
-        while not (found := tail.read(self._place, TOGETHER)):
-            if not self._place.is_idle:
-                continue
-            self._event.clear()
-            try:
-                async with asyncio.timeout(timeout):
-                    await self._event.wait()
-            except TimeoutError:
-                return None
-        return [(tail.token(offset), entry.text) for offset, entry in found]
-
-    def take_missed(self) -> int:
-        """Return how many messages left the ring unread since the last call."""
-        missed, self._place.missed = self._place.missed, 0
-        return missed
-
-    def close(self) -> None:
-        """Need the messages no more."""
-        self._door.feed.tail.close(self._patterns, self._place)
-        self._door.feed.release(self._patterns)
-
-
-class HistorySource:
-    """The messages of some patterns from a time on: first what publishers and keepers remember, then what comes."""
-
-    is_lost = False
-
-    def __init__(self, door: Door, patterns: list[str], since: float) -> None:
-        at = min(since, time.time() - 1e-3)
-        self._subscription = door.endpoint.subscribe(patterns, start=datetime.fromtimestamp(at, UTC))
-
-    async def get(self, timeout: float) -> Events | None:
-        """Return the next events; None if there are none for so long."""
-        try:
-            message = await self._subscription.get(timeout)
-        except TimeoutError:
-            return None
-        return [(f"t.{message.published_at:.6f}", orjson.dumps(described(message)))]
-
-    def take_missed(self) -> int:
-        """Gaps are told by the endpoint, in its log."""
-        return 0
-
-    def close(self) -> None:
-        """Need the messages no more."""
-        self._subscription.close()
-
-
-def source_of(door: Door, request: web.Request, patterns: list[str]) -> TailSource | HistorySource:
-    """Return the source of a stream: where `Last-Event-ID`, `since` or neither says. Raises ProblemError."""
-    token = request.headers.get("last-event-id") or request.query.get("last-event-id")
-    since = request.query.get("since")
-    if token is not None and token.startswith("t."):
-        return HistorySource(door, patterns, start_time(token[2:]))
-    if token is None and since is not None:
-        return HistorySource(door, patterns, start_time(since))
-    return TailSource(door, patterns, token, flag(request, "retained"))
 
 
 async def stream(door: Door, rights: Rights, request: web.Request, patterns: list[str]) -> web.StreamResponse:
@@ -153,37 +72,48 @@ async def _lines(
     door: Door, permit: Permit, request: web.Request, source: TailSource | HistorySource, kind: str
 ) -> web.StreamResponse:
     """Write server-sent events or NDJSON."""
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no", POSITION: source.position}
     response = web.StreamResponse(headers=headers)
     response.content_type = kind if kind == SSE else NDJSON
     is_sse = kind == SSE
     await response.prepare(request)
-    first = f"retry: {RETRY}\n\n".encode() if is_sse else b""
+    first = f"retry: {RETRY}\n\nid: {source.position}\nevent: ready\ndata: {{}}\n\n".encode() if is_sse else b""
     if source.is_lost:
-        first += _told(is_sse, "missed", {"messages": None, "reason": "the id is of another door or life of it"})
+        first += _told(is_sse, "missed", LOST)
     if first and not await _write(door, request, response, first):
         return response
-    while True:
-        events = await source.get(door.limits.ping)
-        if refusal := permit.refusal():
-            await _write(door, request, response, _told(is_sse, "refused", {"reason": refusal}))
-            return response
-        if missed := source.take_missed():
-            told = _told(is_sse, "missed", {"messages": missed, "reason": "read too slowly"})
-            if not await _write(door, request, response, told):
-                return response
-        if events is None:
-            data = b": ping\n\n" if is_sse else b"\n"
-        elif is_sse:
-            data = b"".join(
-                b"id: %b\ndata: %b\n\n" % (id.encode(), text) if id else b"data: %b\n\n" % text for id, text in events
-            )
-        else:
-            data = b"".join(
-                b'{"id":"%b",%b\n' % (id.encode(), text[1:]) if id else b"%b\n" % text for id, text in events
-            )
-        if not await _write(door, request, response, data):
-            return response
+    try:
+        while await _next(door, permit, request, response, source, is_sse):
+            pass
+    except (GlueError, OSError) as error:  # the answer has begun, so it can only end
+        logger.error("a stream failed: %s", error)
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+async def _next(
+    door: Door, permit: Permit, request: web.Request, response: web.StreamResponse,
+    source: TailSource | HistorySource, is_sse: bool,
+) -> bool:  # fmt: skip
+    """Wait for the next events of a stream and write them; whether the stream goes on."""
+    events = await source.get(door.limits.ping)
+    if refusal := permit.refusal():
+        await _write(door, request, response, _told(is_sse, "refused", {"reason": refusal}))
+        return False
+    if missed := source.take_missed():
+        told = _told(is_sse, "missed", {"messages": missed, "reason": "read too slowly"})
+        if not await _write(door, request, response, told):
+            return False
+    if events is None:
+        data = b": ping\n\n" if is_sse else b"\n"
+    elif is_sse:
+        data = b"".join(
+            b"id: %b\ndata: %b\n\n" % (id.encode(), text) if id else b"data: %b\n\n" % text for id, text in events
+        )
+    else:
+        data = b"".join(b'{"id":"%b",%b\n' % (id.encode(), text[1:]) if id else b"%b\n" % text for id, text in events)
+    return await _write(door, request, response, data)
 
 
 def _told(is_sse: bool, event: str, document: dict[str, Any]) -> bytes:
@@ -280,6 +210,8 @@ async def _to_socket(
     source: TailSource | HistorySource,
 ) -> None:  # fmt: skip
     try:
+        if source.is_lost:
+            await socket.send_json({"event": "missed", **LOST})
         while not socket.closed:
             events = await source.get(door.limits.ping)
             if refusal := permit.refusal():

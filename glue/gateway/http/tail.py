@@ -23,6 +23,11 @@ class Entry(NamedTuple):
 
     topic: str
     text: bytes
+    stream: str = ""
+    """Which publisher and topic it is of; `sequence` is its number there."""
+    sequence: int = 0
+    place: int = 0
+    """An offset of the door's log, at or below that of each later message."""
 
 
 class Place:
@@ -46,7 +51,7 @@ class Tail:
     """A ring of entries with offsets from 0. Bounded in bytes."""
 
     def __init__(self, id: str, limit: int) -> None:
-        """`id` tells this ring from those of other doors and lives; no full stop may be in it."""
+        """`id` tells this ring from those of other doors and lives."""
         self.id = id
         self._limit = limit
         self._entries: deque[Entry] = deque()
@@ -59,10 +64,10 @@ class Tail:
         """The offset of the oldest entry."""
         return self.end - len(self._entries)
 
-    def append(self, topic: str, text: bytes) -> None:
+    def append(self, entry: Entry) -> None:
         """Add a message, and wake the clients that wait for such."""
-        offset = self.end
-        self._entries.append(Entry(topic, text))
+        offset, topic, text = self.end, entry.topic, entry.text
+        self._entries.append(entry)
         self.end += 1
         self._size += len(text) + ENTRY_COST
         while self._size > self._limit and len(self._entries) > 1:
@@ -104,16 +109,9 @@ class Tail:
         place.is_idle = not found and place.cursor >= self.end
         return found
 
-    def token(self, offset: int) -> str:
-        """Return what a client says to go on after a message."""
-        return f"{self.id}.{offset}"
-
-    def cursor_of(self, token: str) -> int | None:
-        """Return the cursor after a token; None if it is of another ring or malformed."""
-        id, _, offset = token.rpartition(".")
-        if id != self.id or not offset.isascii() or not offset.isdigit() or len(offset) > 18:
-            return None
-        return int(offset) + 1
+    def skip(self, place: Place) -> None:
+        """Let a place that has got older messages elsewhere miss none of those that left the ring."""
+        place.cursor = max(place.cursor, self.first)
 
 
 def id_of(place: Place) -> int:

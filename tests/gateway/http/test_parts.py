@@ -22,10 +22,11 @@ from glue.gateway.http.guard import Guard, check_url
 from glue.gateway.http.idempotency import Idempotency
 from glue.gateway.http.lanes import RETRIES, retry_delay
 from glue.gateway.http.limits import Limits
+from glue.gateway.http.places import Token, token_of
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.signing import Item, headers_of, is_signed, message_id, new_secret, signature
 from glue.gateway.http.subscriptions import Subscription, changed
-from glue.gateway.http.tail import Tail
+from glue.gateway.http.tail import Entry, Tail
 from glue.gateway.http.tokens import EVERYTHING, Access, Rights, add_token, remove_token
 from glue.storage import JSON, Record
 
@@ -168,13 +169,13 @@ def test_a_reader_of_the_ring_gets_its_topics_and_is_woken_for_them_alone() -> N
     tail, woken = Tail("door", 1 << 20), []
     place = tail.open(["a/+"], None, lambda: woken.append(1))
     assert tail.read(place, 10) == []
-    tail.append("b", b"{}")
+    tail.append(Entry("b", b"{}"))
     assert not woken
-    tail.append("a/1", b"{1}")
-    tail.append("a/2", b"{2}")
+    tail.append(Entry("a/1", b"{1}"))
+    tail.append(Entry("a/2", b"{2}"))
     assert woken == [1]
     assert [(offset, entry.topic) for offset, entry in tail.read(place, 1)] == [(1, "a/1")]
-    again = tail.open(["a/+"], tail.cursor_of(tail.token(1)), lambda: None)
+    again = tail.open(["a/+"], 2, lambda: None)
     assert [entry.text for _, entry in tail.read(again, 10)] == [b"{2}"]
     tail.close(["a/+"], place)
 
@@ -183,15 +184,24 @@ def test_a_slow_reader_of_the_ring_is_told_what_it_missed() -> None:
     tail = Tail("door", 10 * 300)
     place = tail.open(["#"], 0, lambda: None)
     for number in range(25):
-        tail.append("t", b"%100d" % number)
+        tail.append(Entry("t", b"%100d" % number))
     found = tail.read(place, 100)
     assert place.missed == 15
     assert [int(entry.text) for _, entry in found] == list(range(15, 25))
 
 
-@pytest.mark.parametrize("token", ["", "door", "other.1", "door.x", "door.-1", "door." + "9" * 30])
-def test_a_token_of_another_ring_is_no_place(token: str) -> None:
-    assert Tail("door", 1000).cursor_of(token) is None
+@pytest.mark.parametrize(
+    "token", [Token("a-1", 0), Token("a", 10**18 - 1, "0f", 5, "", 0), Token("log", 0, "0f", 5, "ab", 7)]
+)
+def test_a_token_is_read_as_it_was_written(token: Token) -> None:
+    assert token_of(token.text) == token
+
+
+@pytest.mark.parametrize(
+    "text", ["", "door", "door.x", "door.-1", "door.\u0661", "door." + "9" * 30, "a.1.b.2", "a.1\n"]
+)
+def test_another_text_is_no_token(text: str) -> None:
+    assert token_of(text) is None
 
 
 def test_a_repeated_request_gets_the_first_answer_also_after_a_restart(tmp_path: Path) -> None:
