@@ -176,9 +176,9 @@ class AnyTerm(int):
 term_of = Log.term
 
 
-def takes_refusal_for_match(self: FollowerProgress, previous_index: int, hint: int, round: int, patience: bool) -> None:
-    refused(self, previous_index, hint, round, patience)
-    self.matched(hint)
+def takes_refusal_for_match(self: FollowerProgress, previous_index: int, hint: int, round: int, now: float) -> None:
+    refused(self, previous_index, hint, round, now)
+    self.matched(now, hint)
 
 
 refused = FollowerProgress.refused

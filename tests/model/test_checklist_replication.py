@@ -227,6 +227,52 @@ def test_a_follower_whose_repairs_overtake_one_another_does_not_wait_for_heartbe
         assert round_trips <= 2 * len(leader.log)  # an entry that is asked about, and one of those that follow
 
 
+def test_a_follower_too_busy_to_answer_is_not_buried_under_repeats() -> None:
+    settings = dataclasses.replace(SETTINGS, append_limit=1 << 20, uncommitted_limit=8 << 20)
+    leader = Member("a", settings=settings)
+    leader.lead_and_commit()
+    for _ in range(30):
+        leader.propose(bytes(100_000))
+        leader.get()
+    sent = repeats = 0
+    for number in range(100):  # ten seconds, in which the follower answers only the multicasts that it cannot use
+        leader.now += 0.1
+        previous = leader.last[0]
+        leader.propose()
+        leader.get(leader.acknowledge("b", previous))
+        for _, append in appends(leader.addressed(leader.refuse("c", previous, 1, 1))):
+            repeats += bool(append.entries) and append.previous_index < previous
+            sent += sum(len(entry.data) for entry in append.entries)
+        assert number > 5 or repeats > 0, "it is asked where its log agrees"
+    assert 3 <= repeats <= 8
+    assert sent < 2_000_000
+
+
+def test_a_follower_too_slow_for_long_appends_is_sent_shorter_ones() -> None:
+    settings = dataclasses.replace(SETTINGS, append_limit=1 << 20, uncommitted_limit=8 << 20)
+    leader = Member("a", settings=settings)
+    leader.lead_and_commit()
+    for _ in range(30):
+        leader.propose(bytes(100_000))
+        leader.get()
+    reached, answers = 1, list[tuple[str, Appended]]()
+    for _ in range(600):  # a minute, in which appends of more than 300 kB never arrive
+        leader.now += 0.1
+        previous = leader.last[0]
+        leader.propose()
+        answers.append(leader.refuse("c", previous, reached, 1 if reached < 2 else 2))
+        said = leader.addressed(leader.acknowledge("b", previous), *answers)
+        answers = []
+        for to, append in appends(said):
+            size = sum(len(entry.data) for entry in append.entries)
+            if to == "c" and append.previous_index <= reached and size < 300_000:
+                reached = max(reached, append.previous_index + len(append.entries))
+                answers.append(leader.acknowledge("c", reached))
+        if reached >= previous:
+            return
+    raise AssertionError(f"the follower came to {reached} of {previous} entries")
+
+
 def test_row_01_two_leaders_of_one_term_are_counted_not_obeyed() -> None:
     member = Member("b")
     member.get(member.append("a", 2, (1, 1), [2]))

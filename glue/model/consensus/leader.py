@@ -155,7 +155,7 @@ class Leader(Part):
         """
         progress = self._progress.get(sender)
         if progress is None and len(self._progress) < OBSERVERS + len(self.core.configuration.voters):
-            progress = self._progress[sender] = FollowerProgress(life, now)
+            progress = self._progress[sender] = FollowerProgress(life, now, self.core.settings.heartbeat)
         if progress is None:
             self.core.statistics["followers refused, too many"] += 1
             return None
@@ -163,7 +163,7 @@ class Leader(Part):
             if self.core.configuration.life(sender) is not None:
                 self._membership.claims(now, sender, life)
                 return None
-            progress = self._progress[sender] = FollowerProgress(life, now)
+            progress = self._progress[sender] = FollowerProgress(life, now, self.core.settings.heartbeat)
         progress.answered_at = now
         return progress
 
@@ -177,13 +177,11 @@ class Leader(Part):
             return
         progress.round = max(progress.round, answer.round)
         if answer.matches:
-            progress.matched(answer.index)
+            progress.matched(now, answer.index)
         else:
             hint = self.core.log.agreeing(answer.index, answer.index_term)
-            patience = now - progress.sent_at < self.core.settings.heartbeat
-            progress.refused(answer.refused, hint, answer.round, patience)
-            if not patience:
-                self._sending.snapshot_again(now, sender, progress, answer.round)
+            self._sending.snapshot_again(now, sender, progress, answer.round)
+            progress.refused(answer.refused, hint, answer.round, now)
         self._news = True
 
     def on_snapshot_received(self, now: float, sender: str, answer: SnapshotReceived) -> None:
@@ -296,7 +294,7 @@ class Leader(Part):
         for peer, life in {**configuration.voters, **configuration.learners}.items():
             known = self._progress.get(peer)
             if peer != self.core.peer and (known is None or known.life != life):
-                self._progress[peer] = FollowerProgress(life, now)
+                self._progress[peer] = FollowerProgress(life, now, self.core.settings.heartbeat)
 
     def _hand_over(self, now: float, ticket: int, peer: str) -> None:
         if peer == self.core.peer or peer not in self.core.configuration.voters or self._transfer is not None:

@@ -40,7 +40,7 @@ class Sending:
             return False
         while True:
             self.round += 1
-            append = self._append(self.sent + 1)
+            append = self._append(self.sent + 1, core.settings.append_limit)
             core.tell(None, append)
             self.sent += len(append.entries)
             if self.sent >= core.log.last_index:
@@ -48,9 +48,9 @@ class Sending:
         self._committed = core.commit_index
         return True
 
-    def _append(self, first: int) -> Append:
+    def _append(self, first: int, limit: int) -> Append:
         core, log = self._core, self._core.log
-        entries = log.portion(first, core.settings.append_limit)
+        entries = log.portion(first, limit)
         term = log.term(first - 1)
         assert term is not None
         return Append(core.group, core.life, core.term, self.round, first - 1, term, core.commit_index, entries)
@@ -60,14 +60,16 @@ class Sending:
         if progress.service is not Service.REPAIR:
             return
         core, log = self._core, self._core.log
-        most = 1 if progress.probing else max(1, core.settings.in_flight_limit // core.settings.append_limit)
+        limit = min(core.settings.append_limit, progress.allowance)
+        in_flight = min(core.settings.in_flight_limit, progress.allowance)
+        most = 1 if progress.probing else max(1, in_flight // core.settings.append_limit)
         while progress.next <= self.sent and len(progress.flights) < most:
             if progress.next <= log.base_index:
                 if log.snapshot is not None:
                     progress.needs_snapshot(log.snapshot)
                     self._send_piece(now, peer, progress)
                 return
-            append = self._append(progress.next)
+            append = self._append(progress.next, limit)
             core.tell(peer, append)
             progress.sent_round, progress.sent_at = self.round, now
             progress.next += len(append.entries)
@@ -94,14 +96,17 @@ class Sending:
         if snapshot is None or answer.index != snapshot.index:
             return
         if answer.offset >= len(snapshot.data):
-            progress.matched(snapshot.index)
+            progress.matched(now, snapshot.index)
         elif answer.offset > progress.offset or (
             answer.offset < progress.offset and answer.round >= progress.sent_round
         ):
+            if answer.offset > progress.offset:
+                progress.advances(now)
             progress.offset = answer.offset
             self._send_piece(now, peer, progress)
 
     def snapshot_again(self, now: float, peer: str, progress: FollowerProgress, round: int) -> None:
         """Send a piece again if the follower answered a later round, because the piece or its answer was lost."""
-        if progress.service is Service.SNAPSHOT and round > progress.sent_round:
+        if progress.service is Service.SNAPSHOT and round > progress.sent_round and not progress.waits(now):
+            progress.repeats()
             self._send_piece(now, peer, progress)
