@@ -76,6 +76,7 @@ class AioPublishing(AioKeeping, DelayMethods):
         codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
         delay: float,
     ) -> Delayed: ...
 
@@ -95,6 +96,7 @@ class AioPublishing(AioKeeping, DelayMethods):
         codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
         deliver_at: float,
     ) -> Delayed: ...
 
@@ -133,7 +135,8 @@ class AioPublishing(AioKeeping, DelayMethods):
         receipt: return a receipt, which can be awaited: `await (await endpoint.publish(..., receipt=True))`.
         acks: with a receipt, the keepers that must have the message on disk before it is true: "disk" for one,
             "replicas" for as many as `keep` says, or a number; see docs/storage.md.
-        delay: publish it in so many seconds, and return a `Delayed` message, which can be cancelled.
+        delay: publish it in so many seconds, and return a `Delayed` message, which can be cancelled. Keepers of the
+            topic publish it if this endpoint is gone by then; with `acks` the receipt tells that they have it.
         deliver_at: publish it at this time of the wall clock (Unix seconds), likewise.
 
         If the call is cancelled, nothing was published. Raises what `glue.Endpoint.publish` raises.

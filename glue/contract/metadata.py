@@ -23,6 +23,9 @@ CODEC_LIMIT: Final = 2**16 - 1
 CODEC_NAME_LIMIT: Final = 64
 """Bytes of UTF-8 in the name of a codec."""
 
+DELAYED: Final = "$delayed"
+"""The property with the identity of a delayed message, so that a second copy is known; programs cannot set it."""
+
 NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 """The properties of a message that has none."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from glue import codecs
 from glue.contract import CodedDelivery, Delivery, Event, Missed
 from glue.contract.logs import lazy_logger
-from glue.contract.metadata import CodecTag, Metadata, fault_of_properties
+from glue.contract.metadata import DELAYED, CodecTag, Metadata, fault_of_properties
 from glue.endpoint.accounting import MISSED
 from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError
 
@@ -24,13 +24,17 @@ logger = lazy_logger("glue")
 
 
 def metadata_of(properties: Mapping[str, str] | None, tag: CodecTag | None) -> Metadata:
-    """The metadata of a message. Raises ConfigurationError for properties that cannot travel."""
+    """The metadata of a message, without what glue alone sets.
+
+    Raises ConfigurationError for properties that cannot travel.
+    """
     if not properties:
         return Metadata(None, tag)
     fault = fault_of_properties(properties)
     if fault:
         raise ConfigurationError(f"properties={properties!r:.80}: {fault}")
-    return Metadata(MappingProxyType(dict(properties)), tag)
+    kept = {name: value for name, value in properties.items() if name != DELAYED}
+    return Metadata(MappingProxyType(kept) if kept else None, tag)
 
 
 def encode(payload: Any, name: str) -> tuple[bytes, CodecTag]:

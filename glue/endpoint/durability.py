@@ -7,6 +7,7 @@ have become durable:
 
     {"durable": [[topic, first, stop], …]}        sequence numbers from first to stop - 1
     {"refused": [[topic, first, stop], …], "cause": text}
+    {"held": …}, {"unheld": …, "cause": text}     likewise, of delayed messages, which have numbers of their own
 
 Acknowledgements are facts about the keeper's disk. They may come twice, late or in any order.
 """
@@ -29,6 +30,8 @@ from glue.requests.directory import matches
 KEEPER = "$glue/keeper/"
 DISK, MEMORY = "disk", "memory"
 DURABLE = "$glue/durable/"
+HELD = "$glue/held/"
+"""With a topic: what stands for its delayed messages here. It is no topic on the network."""
 
 Acks = Literal["disk", "replicas"] | int
 """How many keepers must have synced a message: one, as many as the keepers' `replicas` say, or a number."""
@@ -189,6 +192,7 @@ class Durability:
 
     def keepers(self, topic: str, place: str = DISK) -> dict[str, int]:
         """Ids of the keepers that keep a topic, with the replicas that each wants, 0 for all. Do not change it."""
+        topic = topic.removeprefix(HELD)
         with self._lock:
             found = self._known.get((place, topic))
             if found is None:
@@ -202,6 +206,15 @@ class Durability:
                     self._known.clear()
                 self._known[place, topic] = found
             return found
+
+    def holders(self, topic: str) -> list[str]:
+        """Ids of all keepers of a topic, with a disk or without."""
+        return [*{**self.keepers(topic, DISK), **self.keepers(topic, MEMORY)}]
+
+    def known(self) -> list[str]:
+        """Ids of all keepers."""
+        with self._lock:
+            return [*{**self._keepers[DISK], **self._keepers[MEMORY]}]
 
     def is_kept_by(self, keeper: str, topic: str) -> bool:
         """Whether a keeper is to keep a topic."""
@@ -246,10 +259,11 @@ class Durability:
             self._statistics["malformed acknowledgements"] += 1
             return
         with self._lock:
-            for topic, first, stop in self._ranges(message.get("durable", [])):
-                self._acknowledged(keeper, topic, first, stop)
-            for topic, first, stop in self._ranges(message.get("refused", [])):
-                self._refused(keeper, topic, first, stop, str(message.get("cause", ""))[:200])
+            for good, bad, before in (("durable", "refused", ""), ("held", "unheld", HELD)):
+                for topic, first, stop in self._ranges(message.get(good, [])):
+                    self._acknowledged(keeper, before + topic, first, stop)
+                for topic, first, stop in self._ranges(message.get(bad, [])):
+                    self._refused(keeper, before + topic, first, stop, str(message.get("cause", ""))[:200])
 
     def _ranges(self, found: object) -> Iterator[tuple[str, int, int]]:
         for one in found if isinstance(found, list) else [None]:
@@ -299,8 +313,8 @@ class Durability:
         """End an expectation if fewer keepers are left than it needs."""
         possible = {*expectation.keepers, *self.keepers(expectation.topic)} - {but}
         if len(possible) < expectation.needed and not expectation.is_durable:
-            needed = expectation.needed
-            known = f"{len(possible)} of {needed} keepers of {expectation.topic!r:.80} with a disk are known"
+            needed, topic = expectation.needed, expectation.topic.removeprefix(HELD)
+            known = f"{len(possible)} of {needed} keepers of {topic!r:.80} with a disk are known"
             expectation.reason = f"{cause}; {known}" if cause else known
 
     def _look_again(self, cause: str) -> None:

@@ -18,6 +18,7 @@ from glue.endpoint.responder import Announcement, Receiver
 from glue.endpoint.sealing import require
 from glue.errors import ClosedError, ConfigurationError, NotDurableError
 from glue.model import StackRequest
+from glue.requests.directory import matches
 from glue.topics import check_topic
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
@@ -62,6 +63,7 @@ class KeepMethods(Generic[SomeReceipt]):
     _keepers: tuple[Keeper, ...] = ()
     _COUNTS = True
     _is_asked = False  # whether members of consumers can ask this endpoint
+    _delayed_receiver: Any = None  # receives delayed messages to hold
 
     def _running(self) -> Any:
         """The driver. Raises ClosedError."""
@@ -174,7 +176,8 @@ class KeepMethods(Generic[SomeReceipt]):
         writer = self._make_writer(keeping)
         if isinstance(log, FileLog):
             self._add_home(keeping, log)
-            writer.call(lambda: None)  # so that it looks when the home has something to do
+        self._add_delayed(keeping, log)
+        writer.call(lambda: None)  # so that it looks when there is something to do
         self._writers = {**(self._writers or {}), _place(data_dir): writer}
         durability.on_wanted.append(lambda publisher, life: writer.call(lambda: keeping.tell_all(publisher, life)))
 
@@ -193,6 +196,25 @@ class KeepMethods(Generic[SomeReceipt]):
             self._is_asked = True
             asked = Asked(lambda: [*(self._writers or {}).values()], self._owner, self._COUNTS)
             self._order_keeping(Subscribe(asked, ask_topic(self._core.identity.endpoint_id)))
+
+    def _add_delayed(self, keeping: Keeping, log: FileLog | MemoryLog) -> None:
+        """Hold delayed messages of what goes into this log. Raises StorageError."""
+        from glue.delayed.wire import ask_topic
+        from glue.endpoint.delaying import DelayedReceiver, DelayedRunner
+
+        def is_mine(topic: str) -> bool:
+            fitting = [one._writer.keeping for one in self._keepers if matches(one.pattern, topic)]
+            on_disk = [one for one in fitting if one.is_on_disk]
+            return bool(fitting) and (on_disk or fitting)[0] is keeping
+
+        runner = DelayedRunner(self._core, log, is_mine, self._publish_quietly, keeping.tell_held)
+        keeping.delayed = runner
+        keeping.watchers.append(runner)
+        if self._delayed_receiver is None:
+            receiver = DelayedReceiver(lambda: [*(self._writers or {}).values()], self._owner, self._COUNTS)
+            self._delayed_receiver = receiver
+            self._order_keeping(Subscribe(receiver, ask_topic(self._core.identity.endpoint_id)))
+            self._core.durability.on_placed.append(receiver.placed)
 
     if TYPE_CHECKING:  # without a body, as it would hide that of a class further back in the order of classes
 
@@ -241,11 +263,13 @@ class KeepMethods(Generic[SomeReceipt]):
         self, topic: str, acks: Acks, receipt: bool, delay: float | None, deliver_at: float | None
     ) -> SomeReceipt:
         """Return the receipt of a message that is to be published. Raises ConfigurationError, TopicError."""
-        if delay is not None or deliver_at is not None:
-            raise ConfigurationError(f"acks={acks!r}: a message that is published later cannot wait for keepers")
         if not receipt:
             raise ConfigurationError(f"acks={acks!r}: it is the receipt that tells; say receipt=True, too")
-        return self._make_receipt(topic, 1, acks)
+        if delay is None and deliver_at is None:
+            return self._make_receipt(topic, 1, acks)
+        check_topic(topic)
+        made: SomeReceipt = cast(Any, self)._delayed_receipt(topic, acks)
+        return made
 
     def _with_receipts(
         self, topic: str, payloads: list[Any], acks: Acks, priority: Priority

@@ -67,6 +67,7 @@ class Keeping:
         self.retentions: list[Retention] = []
         self.watchers: list[LogWatcher] = []
         self.consumers: Any = None  # the consumers with their home here; set if the log is on a disk
+        self.delayed: Any = None  # the delayed messages that are held here
         self._log = log
         self._durability = durability
         self._identity = durability.identity
@@ -130,7 +131,7 @@ class Keeping:
     @property
     def deadline(self) -> float:
         """When `commit` is due (monotonic seconds), -inf for now."""
-        due = min(self._commit.deadline, self._clean_at)
+        due = min(self._commit.deadline, self._clean_at, inf if self.delayed is None else self.delayed.deadline)
         return due if self.consumers is None else min(due, self.consumers.deadline)
 
     def commit(self, now: float, unix_time: float) -> None:
@@ -139,8 +140,9 @@ class Keeping:
             self.sync(now)
         if self._clean_at <= now:
             self._clean(now, unix_time)
-        if self.consumers is not None and self.consumers.deadline <= now:
-            self.consumers.advance(now)
+        for part in (self.consumers, self.delayed):
+            if part is not None and part.deadline <= now:
+                part.advance(now)
 
     def sync(self, now: float) -> None:
         """Make everything stored durable, and tell the publishers."""
@@ -182,8 +184,9 @@ class Keeping:
         """Sync a last time, and close the log."""
         if not self._log.failure:
             self.sync(now)
-        if self.consumers is not None:
-            self.consumers.close(now)
+        for part in (self.consumers, self.delayed):
+            if part is not None:
+                part.close(now)
         if isinstance(self._log, FileLog):
             self._log.close()
 
@@ -207,6 +210,15 @@ class Keeping:
             self._tell("refused", wanted, cause=self.failure)
 
     # ----------------------------------------------------------------------------------- acknowledgements
+
+    def tell_held(self, what: str, messages: Sequence[tuple[Any, str]], cause: str) -> None:
+        """Tell publishers of delayed messages with these identities and topics, if they want to know."""
+        wanted = [
+            one for one in messages if self.is_on_disk and self._durability.wanted.get(one[0].publisher) == one[0].life
+        ]
+        ranges = [(Stream(id.publisher, id.life, topic), id.number, id.number + 1) for id, topic in wanted]
+        if ranges:
+            self._tell(what, ranges, **({"cause": cause} if cause else {}))
 
     def _tell(self, what: str, ranges: Sequence[Submitted], **more: str) -> None:
         """Tell publishers of ranges of their messages."""

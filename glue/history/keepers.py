@@ -249,6 +249,11 @@ class Keepers:
                 del self.behind[key]
                 continue
             one = self._target(now, stream.tried, key[2])
+            if not one:  # those that had not been tried are gone
+                del self.behind[key]
+                stream.tried.clear()
+                self._later[key] = now + AGAIN
+                continue
             target = target or one
             if one != target:
                 continue

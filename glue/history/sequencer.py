@@ -9,6 +9,7 @@ from glue.contract import Delivery, Missed
 from glue.history.source import GONE, HELD, LEFT, REFUSED, STREAMS, weight
 from glue.history.stream import Key, Stream, end_of, tail
 from glue.history.wire import EARLIEST, FROM, Start
+from glue.topics.copies import is_new, tag_of
 
 
 class Sequencer:
@@ -25,6 +26,7 @@ class Sequencer:
         self._statistics = statistics
         self._streams: OrderedDict[Key, Stream] = OrderedDict()
         self._held = 0  # bytes
+        self._seen: OrderedDict[str, None] = OrderedDict()  # delayed messages, which may have been released twice
 
     def _open(self, key: Key, name: str) -> Stream:
         stream = self._streams[key] = Stream(name, max(1, self.start[1]) if self.start[0] == FROM else 0)
@@ -110,6 +112,9 @@ class Sequencer:
         return self.waiting < self._limit
 
     def _push(self, delivery: Delivery) -> None:
+        if (tag := tag_of(getattr(delivery, "metadata", None))) is not None and not is_new(self._seen, tag):
+            self._statistics["copies of delayed messages dropped"] += len(delivery.payloads)
+            return
         self.pushed += len(delivery.payloads)
         if self.admits is not None and not self.admits(delivery):
             return

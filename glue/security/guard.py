@@ -38,6 +38,9 @@ TOLD_SIZE: Final = 2000
 DURABLE: Final = "$glue/durable/"
 """Where keepers acknowledge what they have stored."""
 
+TOLD: Final = ("durable", "refused", "held", "unheld")
+"""The keys of an acknowledgement with topics in their lists."""
+
 ACKNOWLEDGED: Final = 4096
 """Topics of one acknowledgement that are looked at."""
 
@@ -167,7 +170,7 @@ class Guard:
         """Whether a peer may report messages as stored or refused; see `glue.endpoint.durability`."""
         if type(payload) is not dict:
             return True  # malformed, which is counted where it is read
-        parts = [part for kind in ("durable", "refused") if type(part := payload.get(kind)) is list]
+        parts = [part for kind in TOLD if type(part := payload.get(kind)) is list]
         told = chain.from_iterable(parts)
         topics = {one[0] for one in told if type(one) is list and one and type(one[0]) is str}
         return all(self._lets(peer, "keep", topic) for topic in sorted(topics)[:ACKNOWLEDGED])

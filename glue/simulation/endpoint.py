@@ -126,7 +126,7 @@ class SimulatedEndpoint(
         self._delays = self._deadlines = self._wills = self._will_flag = self._will_numbers = None
         core.holder.handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
-        self._consuming, self._is_asked = None, False
+        self._consuming, self._is_asked, self._delayed_receiver = None, False, None
         self._cycle, self._slept, self._falling = 0, None, None
         self._matching = self._stated = self._requested = self._heals = None
         return core

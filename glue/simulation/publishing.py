@@ -82,6 +82,7 @@ class SimulatedPublishing(SimulatedKeeping, DelayMethods):
         codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
+        acks: Acks | None = None,
         delay: float,
     ) -> Delayed: ...
 
@@ -101,6 +102,7 @@ class SimulatedPublishing(SimulatedKeeping, DelayMethods):
         codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
+        acks: Acks | None = None,
         deliver_at: float,
     ) -> Delayed: ...
 

@@ -78,6 +78,7 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
         delay: float,
     ) -> Delayed: ...
 
@@ -97,6 +98,7 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
         deliver_at: float,
     ) -> Delayed: ...
 
@@ -135,7 +137,8 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
         acks: with a receipt, the keepers that must have the message on disk before it is true: "disk" for one,
             "replicas" for as many as `keep` says, or a number; see docs/storage.md.
-        delay: publish it in so many seconds, and return a `Delayed` message, which can be cancelled.
+        delay: publish it in so many seconds, and return a `Delayed` message, which can be cancelled. Keepers of the
+            topic publish it if this endpoint is gone by then; with `acks` the receipt tells that they have it.
         deliver_at: publish it at this time of the wall clock (Unix seconds), likewise.
 
         An empty payload that clears a value arrives as b"". The priorities are described in docs/delivery.md. A receipt

@@ -55,6 +55,7 @@ from glue.topics.bundle import (
     milliseconds,
 )
 from glue.topics.checks import check_request
+from glue.topics.copies import Copies
 from glue.topics.deliveries import deliveries, unwrap
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
@@ -94,6 +95,7 @@ class Topics:
         self.retained = lambda: [*self._received, *self._values.table]  # values that peers and this endpoint retain
         self._local = LocalDeliveries(self._identity, self.statistics)
         self._alarms = Alarms()
+        self._copies = Copies(self.statistics)
         around = self.changes, self.peers.table, self.peers.name, self.subscriptions.index.match, self.subscriptions.own
         index = self.subscriptions.index, self.peers.index
         self.asking.connect(self.published, self._outbox, self._local, self._received, *index, around)
@@ -244,7 +246,7 @@ class Topics:
         if self.recording.recorder is not None:
             self.recording.record(now, group, expires)
         if self.subscriptions.index.match(item.topic) and (tokens := self.subscriptions.own(item.topic)):
-            self._local.publish(group, expires, tokens)
+            self._local.publish(group, expires, self._copies.wanted_by(group, tokens) if group.metadata else tokens)
             is_heard = True
         route = self.peers.index.match(item.topic)
         if self._held is not None and self._held.has_to_wait(now, options, route):
@@ -330,7 +332,7 @@ class Topics:
                 if group.topic[0] == "$" and self.asking.takes(now, item, group, up):
                     continue
                 tokens = self._wanted(now, item, name, group, up)
-                if tokens:
+                if tokens := self._copies.wanted_by(group, tokens) if group.metadata else tokens:
                     self.statistics["messages received"] += len(group.payloads)
                     expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
                     found = deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, expires)

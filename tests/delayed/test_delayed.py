@@ -1,0 +1,154 @@
+"""The form of messages about delayed messages, and a keeper's store on a disk that fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import orjson
+import pytest
+
+from glue.contract.metadata import Metadata
+from glue.delayed.store import NAME, DelayedStore
+from glue.delayed.wire import Id, MalformedError, Put, encode_ids, encode_puts, id_of_tag, parse, tagged
+from glue.simulation.disk import SimulatedDisk
+from glue.topics.bundle import KEEP, MessageGroup
+
+ME, PEER = "0123456789abcdef", "fedcba9876543210"
+
+
+def put(number: int = 1, wait: int = 1000, payload: bytes = b"x", topic: str = "t") -> Put:
+    group = MessageGroup(
+        topic, 1, 5, [payload], len(payload), "kind", False, KEEP, 70, metadata=Metadata({"a": "b"}, 3)
+    )
+    return Put(Id(PEER, 7, number), "name", wait, 2, True, group)
+
+
+class Everything:
+    """Rights without rules."""
+
+    def may_publish(self, peer: str, topic: str) -> bool:
+        return True
+
+    def may_keep(self, peer: str, topic: str) -> bool:
+        return peer == ME
+
+
+def store(disk: SimulatedDisk | None, is_present: bool = False, now: float = 0.0) -> DelayedStore:
+    return DelayedStore(
+        ME, disk, Counter(), lambda topic: [ME], lambda *_: is_present, Everything(), now, 1000.0 + now, 0.0
+    )
+
+
+def give(to: DelayedStore, *puts: Put, now: float = 0.0) -> None:
+    for payload in encode_puts(puts):
+        to.take(now, 1000.0 + now, PEER, payload, lambda topic: True)
+
+
+def test_messages_come_back_as_they_were() -> None:
+    (payload,) = encode_puts([put(1), put(2, payload=bytes(300))])
+    told = parse(payload)
+    assert [(one.id, one.name, one.wait, one.priority, one.reliable) for one in told.puts] == [
+        (Id(PEER, 7, number), "name", 1000, 2, True) for number in (1, 2)
+    ]
+    assert [one.group.entry() for one in told.puts] == [put(1).group.entry(), put(2, payload=bytes(300)).group.entry()]
+    ids = [Id(PEER, 7, number) for number in range(1, 5001)]
+    parts = [parse(one).have for one in encode_ids("have", ids)]
+    assert [len(part) for part in parts] == [4096, 904]
+    assert [id for part in parts for id in part] == ids
+    assert len([*encode_puts(put(number, payload=bytes(200 << 10)) for number in range(3))]) == 3
+
+
+@pytest.mark.parametrize(
+    "head",
+    [{"put": 1}, {"put": [[PEER, 7, 1, "name", 1, 2, 1]]}, {"gone": [[PEER, 7]]}, {"gone": [[PEER, -1, 1]]},
+     {"have": {}}, {"want": [[PEER, 7, 0]]}, {"done": [[PEER + "0", 7, 1]]}, {"done": [[PEER, 7, 1.0]]},
+     {"gone": [[PEER, 7, 1]] * 5000}],
+)  # fmt: skip
+def test_what_is_malformed_is_refused(head: dict[str, object]) -> None:
+    with pytest.raises(MalformedError):
+        parse(orjson.dumps(head) + b"\n")
+
+
+@pytest.mark.parametrize("cut", [0, 10, 60, 100, 130])
+def test_no_part_of_a_message_is_taken_for_one(cut: int) -> None:
+    (payload,) = encode_puts([put()])
+    with pytest.raises(MalformedError):
+        parse(payload[:-1] if not cut else payload[:cut])
+
+
+def test_identities_are_properties_with_bounds() -> None:
+    id = Id(PEER, 7, 1)
+    assert id_of_tag(id.tag) == id
+    assert [id_of_tag(tag) for tag in ("", "a/1/2", f"{PEER}/x/1", f"{PEER}/1", f"{PEER}/{'1' * 30}/1")] == [None] * 5
+    found = tagged(Metadata({"a": "b"}, 3), id)
+    assert found == Metadata({"a": "b", "$delayed": id.tag}, 3)
+    assert tagged(Metadata({str(number): "" for number in range(64)}), id) is None
+
+
+def test_messages_are_released_when_due_and_survive_a_restart() -> None:
+    disk = SimulatedDisk(Random(1))
+    first = store(disk)
+    give(first, put(1, 5000), put(2, 1000))
+    turn = first.turn(0.0)
+    assert [one.id.number for one in turn.held] == [1, 2]
+    assert [one.id.number for one in first.turn(1.5).released] == [2]
+    assert first.deadline == 5.0
+    disk.crash()
+    second = store(disk, now=2.0)
+    assert sorted(id.number for id in second.held) == [1, 2]  # the second was not seen in the log
+    assert second.size == first.size
+    second.kept(2.0, Id(PEER, 7, 2))
+    second.synced(2.0)
+    assert second.turn(3.0).released == []
+    disk.crash()
+    third = store(disk, now=4.0)
+    assert [id.number for id in third.held] == [1]
+    assert [one.id.number for one in third.turn(5.0).released] == [1]
+
+
+def test_nothing_is_released_while_the_publisher_is_there() -> None:
+    here = store(None, is_present=True)
+    give(here, put(1, 1000))
+    assert here.turn(60.0).released == []
+    assert 60.0 < here.deadline <= 61.0
+
+
+def test_a_failing_disk_acknowledges_nothing_and_a_full_one_tries_again() -> None:
+    disk = SimulatedDisk(Random(1))
+    here = store(disk)
+    disk.is_full = True
+    give(here, put(1))
+    turn = here.turn(0.0)
+    assert turn.held == []
+    assert "no room" in turn.refused[0][1]
+    disk.is_full = False
+    give(here, put(1), now=2.0)  # the publisher tries again
+    assert [one.id.number for one in here.turn(2.0).held] == [1]
+    disk.fails_to_sync = True
+    give(here, put(2), now=3.0)
+    assert "cannot be stored" in here.turn(3.0).refused[0][1]
+    assert [one.id.number for one in here.turn(10.0).released] == [2]  # it is held all the same, in memory
+
+
+def test_damage_in_the_file_is_counted_and_leaves_what_is_before_it() -> None:
+    disk = SimulatedDisk(Random(1))
+    here = store(disk)
+    for number in range(1, 4):
+        give(here, put(number))
+        here.turn(0.0)
+    disk.flip(NAME, (disk.size(NAME) - 30) * 8)
+    again = store(disk)
+    assert [id.number for id in again.held] == [1, 2]
+    assert again._statistics["damaged files of delayed messages"] == 1
+
+
+def test_a_keeper_tells_what_is_over_and_wants_what_it_lacks() -> None:
+    here = store(None, is_present=True)
+    give(here, put(1), put(2))
+    here.turn(0.0)
+    here.end(0.0, Id(PEER, 7, 1))
+    (payload,) = encode_ids("have", [Id(PEER, 7, number) for number in (1, 2, 3)])
+    here.take(1.0, 1001.0, ME, payload, lambda topic: True)
+    told = [parse(payload) for _, payload in here.turn(1.0).told]
+    assert [(one.gone, one.want) for one in told] == [([Id(PEER, 7, 1)], []), ([], [Id(PEER, 7, 3)])]
