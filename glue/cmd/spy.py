@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from glue.cmd import common
+from glue.cmd.facts import percent
 from glue.cmd.output import CommandOutput, printable
 from glue.cmd.session import open_endpoint
 from glue.cmd.watching import Watch, publishers_of, shown_value, some, topic_fields
@@ -36,7 +37,7 @@ EXAMPLES = """examples:
 def parser() -> common.Parser:
     """Return the parser of this command."""
     made = common.common_parser(
-        "spy", "Show all topics, live: last value, type, rate, size, publishers, subscribers.", EXAMPLES
+        "spy", "Show all topics, live: last value, type, rate, size, publishers, subscribers, loss.", EXAMPLES
     )
     made.add_argument("pattern", nargs="?", default="#", metavar="PATTERN", help="only these topics (default: #)")
     group = made.add_argument_group("showing")
@@ -103,7 +104,7 @@ def report(watch: Watch, most: int, output: CommandOutput, shows: Callable[[str]
         if shows is not None:
             changed = [topic for topic in changed if shows(topic.name)]
         if output.json:
-            found = [topic_fields(topic, watch.roles, now) for topic in changed]
+            found = [topic_fields(topic, watch, now) for topic in changed]
         else:
             lines = [line_of(topic, watch, now) for topic in changed]
     if output.json:
@@ -118,7 +119,10 @@ def line_of(topic: Topic, watch: Watch, now: float) -> str:
     rate = f"{number_text(topic.rate_at(now))}/s" if topic.is_rate_known else "-"
     kind = watch.roles.type_of(topic.name) or topic.type
     there = some(watch.roles.names(topic.name, "subscriber")) or "nobody"
+    loss = watch.loss_of(topic)
     mark = "  (retained)" if topic.retained else ""
+    if loss:
+        mark += f"  ({percent(loss)} lost)"
     value = shown_value(topic, 60)
     names = printable(f"{some(publishers_of(topic, watch.roles))} → {there}")
     about = f"{rate:>8} {topic.size:>7,} B  {printable(kind, 16):8}"

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from glue.cmd.facts import percent
 from glue.cmd.output import printable
 from glue.cmd.watching import Watch, publishers_of, shown_value, some
 from glue.spying.plot import number_text
@@ -21,6 +22,8 @@ from glue.spying.tree import Node, Tree
 
 JUST_NOW: Final = 1.0
 """Seconds for which a value counts as new."""
+MUCH: Final = 0.02
+"""Loss that is marked."""
 COLUMNS: Final = (
     ("TOPIC", 32),
     ("RATE", 8),
@@ -29,11 +32,12 @@ COLUMNS: Final = (
     ("VALUE", 0),
     ("FROM", 12),
     ("TO", 12),
+    ("LOSS", 6),
 )
 """Columns and their widths; 0: what is left."""
 
 PLAIN, DIM, BOLD, CHOSEN = Style(), Style(dim=True), Style(bold=True), Style(reverse=True)
-FRESH = Style(color="green")
+FRESH, LOSSY = Style(color="green"), Style(color="red", bold=True)
 
 
 class TopicTree(ScrollView, can_focus=True):
@@ -132,7 +136,7 @@ def fitted(cells: list[str], width: int) -> list[str]:
     for text, (name, size) in zip(cells, COLUMNS, strict=True):
         size = size or rest
         cut = text if len(text) <= size else text[: size - 1] + "…"
-        found.append((f"{cut:>{size}}" if name in ("RATE", "SIZE") else f"{cut:{size}}") + " ")
+        found.append((f"{cut:>{size}}" if name in ("RATE", "SIZE", "LOSS") else f"{cut:{size}}") + " ")
     return found
 
 
@@ -144,8 +148,9 @@ def cells_of(node: Node, watch: Watch, now: float) -> list[tuple[str, Style]]:
     if topic is None:
         rate = f"{number_text(node.rate)}/s" if node.rate else ""
         about = f"{node.topics:,} {'topic' if node.topics == 1 else 'topics'}, {number_text(node.bytes_rate)} B/s"
-        return [(name, BOLD), (rate, DIM), ("", DIM), ("", DIM), (about, DIM), ("", DIM), ("", DIM)]
+        return [(name, BOLD), (rate, DIM), ("", DIM), ("", DIM), (about, DIM), ("", DIM), ("", DIM), ("", DIM)]
     rate = f"{number_text(topic.rate_at(now))}/s" if topic.is_rate_known else ""
+    loss = watch.loss_of(topic)
     value = shown_value(topic, 200) + (" (retained)" if topic.retained else "")
     return [
         (name, PLAIN),
@@ -155,4 +160,5 @@ def cells_of(node: Node, watch: Watch, now: float) -> list[tuple[str, Style]]:
         (value, FRESH if now - topic.received_at < JUST_NOW else PLAIN),
         (some(publishers_of(topic, watch.roles), 1), DIM),
         (some(watch.roles.names(topic.name, "subscriber"), 1) or "nobody", DIM),
+        ("" if loss is None else percent(loss), LOSSY if loss and loss >= MUCH else DIM),
     ]

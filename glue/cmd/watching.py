@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import glue
+from glue.cmd.losses import Losses
 from glue.cmd.output import payload_fields, payload_text, printable
 from glue.codecs import codec_named, name_of_tag
+from glue.discovery.inquiry import Inquiry
+from glue.endpoint.inquiring import answered, begin
 from glue.schema import PUBLISH, SUBSCRIBE
 from glue.spying.bus import Bus, Sample, Topic
 from glue.spying.fields import brief
@@ -23,6 +26,8 @@ SAMPLES: Final = 4000
 """Samples a second that are taken of all publishers: they cost some 10 % of a core."""
 FEWEST: Final = 50
 """Samples a second of one publisher at least, however many there are."""
+ASKING: Final = 2.0
+"""Seconds between two questions for losses."""
 
 
 class Watch:
@@ -34,14 +39,19 @@ class Watch:
         self.pattern = pattern
         self.interval = interval
         self.lock = threading.Lock()
-        self.bus, self.roles = Bus(), Roles()
+        self.bus, self.roles, self.losses = Bus(), Roles(), Losses()
+        self._inquiry: Inquiry | None = None
+        self._asked_at = 0.0
         self._count = 0
         self._samples: Any = None
         self._sample_again()
         endpoint.watch_presence("#", self._note)
 
     def look(self) -> None:
-        """Bring types, and the number of samples that is asked for, up to date; to be called about once a second."""
+        """Bring types, losses and the number of samples that is asked for up to date.
+
+        To be called about once a second.
+        """
         name_of = self.endpoint._core.requests.name_of
         told = [
             Announced(one.pattern, ROLES[one.way], name_of(peer), one.label)
@@ -49,7 +59,21 @@ class Watch:
         ]
         with self.lock:
             self.roles.types(told)
+        self._ask_again()
         self._sample_again()
+
+    def _ask_again(self) -> None:
+        """Take the losses that endpoints told, and ask again."""
+        now = time.monotonic()
+        if self._inquiry is not None and now - self._asked_at < ASKING:
+            return
+        if self._inquiry is not None:
+            self.losses.take(answered(self._inquiry))
+        self._inquiry, self._asked_at = begin(self.endpoint, ["activity"], ASKING / 2), now
+
+    def loss_of(self, topic: Topic) -> float | None:
+        """Return the worst loss on the way from a publisher of a topic to a subscriber; None if it is not known."""
+        return self.losses.worst(publishers_of(topic, self.roles), self.roles.names(topic.name, "subscriber"))
 
     def _sample_again(self) -> None:
         """Ask each publisher for its part of the samples, if that has changed."""
@@ -106,9 +130,9 @@ def value_of(topic: Topic) -> Any:
         return topic.payload
 
 
-def topic_fields(topic: Topic, roles: Roles, now: float) -> dict[str, Any]:
+def topic_fields(topic: Topic, watch: Watch, now: float) -> dict[str, Any]:
     """A topic for programs."""
-    rate = topic.rate_at(now)
+    rate, roles, loss = topic.rate_at(now), watch.roles, watch.loss_of(topic)
     return {
         "topic": topic.name,
         **payload_fields(topic.payload),
@@ -119,6 +143,7 @@ def topic_fields(topic: Topic, roles: Roles, now: float) -> dict[str, Any]:
         "messages": topic.count,
         "publishers": publishers_of(topic, roles),
         "subscribers": roles.names(topic.name, "subscriber"),
+        "loss": None if loss is None else round(loss, 4),
         "retained": topic.retained,
         "published_at": topic.published_at,
     }

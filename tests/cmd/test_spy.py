@@ -11,12 +11,13 @@ from typing import Any, cast
 import pytest
 
 from glue.cmd import spy, watching
+from glue.cmd.losses import Losses
 from glue.cmd.output import CommandOutput
 from glue.cmd.watching import Watch, sample_of, shown_value, some
 from glue.contract import Delivery
 from glue.contract.metadata import Metadata
 from glue.endpoint.message import Message
-from glue.simulation import World
+from glue.simulation import Conditions, World
 from glue.spying.bus import Bus, Sample, Topic
 from glue.spying.roles import Announced, Roles
 from glue.topics.samples import CODEC, SIZE
@@ -27,6 +28,7 @@ class Seen:
 
     def __init__(self, *names: str) -> None:
         self.bus, self.roles, self.lock, self.pattern = Bus(), Roles(), threading.Lock(), "#"
+        self.losses = Losses()
         self.published: list[tuple[str, Any]] = []
         self.endpoint = SimpleNamespace(
             name="spy",
@@ -40,6 +42,8 @@ class Seen:
                 value = {"celsius": 20 + sequence, "on": True}
                 at = sequence / 10
                 self.bus.take(at, Sample(name, value, 25, "json", "kitchen", "k", 1, sequence, at))
+
+    loss_of = Watch.loss_of
 
     def look(self) -> None:
         """Nothing to do."""
@@ -65,6 +69,32 @@ def test_lines_can_be_filtered_and_are_json_for_programs(monkeypatch: pytest.Mon
     (line,) = stream.getvalue().splitlines()
     assert '"rate": 10.0' in line
     assert '"subscribers": ["hall"]' in line
+
+
+def test_a_watch_tells_what_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.network.set_conditions(Conditions(loss=0.2))
+    kitchen, hall, watcher = (world.endpoint(name) for name in ("kitchen", "hall", "watcher"))
+    hall.subscribe("home/#", str)
+    assert world.run_until(lambda: len(kitchen.subscribers("home/lamp")) == len(watcher.peers) - 1 == 1, 20)
+    for _ in range(1000):  # as many frames as it takes to measure a loss
+        kitchen.publish("home/lamp", "on")
+        world.run(0.002)
+    monkeypatch.setattr(watching, "sample", lambda *_: None)
+    monkeypatch.setattr("time.monotonic", lambda: world.time)
+    watch = Watch(cast(Any, watcher), "#")
+    for _ in range(6):  # a question or an answer may be lost
+        world.run(2.0)
+        watch.look()
+    topic = watch.bus.take(world.time, Sample("home/lamp", "on", 4, "json", "kitchen", kitchen.id, 1, 1, world.time))
+    assert topic is not None
+    stream = io.StringIO()
+    watch.bus.topics[topic.name].changed = True
+    spy.report(watch, 10, CommandOutput(stream, json=False, unread=lambda: None))
+    loss = watch.loss_of(topic)
+    assert loss is not None
+    assert 0.05 < loss < 0.5
+    assert f"({100 * loss:.1f} % lost)" in stream.getvalue()
 
 
 def test_a_watch_notes_who_subscribes(monkeypatch: pytest.MonkeyPatch) -> None:
