@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -113,7 +113,7 @@ class History:
         `store` stores records; `keeps` tells whether a peer is to keep a topic.
         """
         with self.lock:
-            self._server.keeps = keeps
+            self._server.keeps, self._server.compared = keeps, self._compared
             if log not in self._healers:
                 from glue.history.healing import Healer
 
@@ -130,6 +130,11 @@ class History:
         with self.lock:
             if log in self._healers:
                 self._healers[log][0].patterns.pop(pattern, None)
+
+    def _compared(self, now: float, pattern: str) -> int:
+        """Of how many other keepers of a pattern this one has everything, in all of its logs."""
+        parts = [healer.compared(now, pattern) for healer, _ in self._healers.values()]
+        return len({*chain.from_iterable(good for good, _ in parts)} - {*chain.from_iterable(bad for _, bad in parts)})
 
     def hurry(self) -> None:
         """A keeper misses something: compare soon."""

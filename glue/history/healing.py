@@ -22,6 +22,9 @@ from glue.topics.bundle import MessageGroup
 
 INTERVAL = 1.0
 """Seconds between two comparisons, an announcement interval; of one keeper after another."""
+OF_LATE, DOUBT = 1.5, 2
+"""Rounds that may have passed since the last comparison with a keeper, and requests that it may have left unanswered
+(0.3 s), while this keeper says that it has what that one has."""
 MEETING = 0.05
 """Seconds from a meeting to the comparison at most, so that keepers do not ask all at once."""
 AGAIN = 0.25
@@ -39,7 +42,7 @@ REPLAYED = 8
 class Partner:
     """One life of a keeper or of a remembering publisher."""
 
-    __slots__ = ("check_at", "is_keeper", "life", "name", "patterns")
+    __slots__ = ("check_at", "compared_at", "is_keeper", "life", "name", "patterns")
 
     def __init__(self, life: int, name: str, is_keeper: bool) -> None:
         self.life = life
@@ -47,20 +50,23 @@ class Partner:
         self.is_keeper = is_keeper
         self.patterns: set[str] = set()
         self.check_at = inf
+        self.compared_at = -inf  # when a comparison began that was answered
 
 
 class Work:
     """A comparison that is under way, of one pattern of this keeper."""
 
     __slots__ = (
-        "after", "borders", "eras", "fetched", "is_keeper", "mine", "pattern", "peer", "theirs", "todo", "wanted",
+        "after", "began_at", "borders", "eras", "fetched", "is_keeper", "mine", "pattern", "peer", "theirs", "todo",
+        "wanted",
     )  # fmt: skip
 
-    def __init__(self, peer: str, is_keeper: bool, pattern: str, todo: list[str]) -> None:
+    def __init__(self, peer: str, is_keeper: bool, pattern: str, todo: list[str], began_at: float) -> None:
         self.peer = peer
         self.is_keeper = is_keeper
         self.pattern = pattern
         self.todo = todo  # further patterns
+        self.began_at = began_at
         self.borders = (0, 0)
         self.mine: Digests = ("", "", "")
         self.theirs: Digests | None = None
@@ -135,6 +141,17 @@ class Healer:
         """Something is missing: compare soon."""
         for partner in self._partners.values():
             partner.check_at = min(partner.check_at, now + MEETING * (1 + self._luck.random()))
+            partner.compared_at = -inf
+
+    def compared(self, now: float, pattern: str) -> tuple[set[str], set[str]]:
+        """Ids of the keepers of a pattern with which this one compared of late, and of the others."""
+        found: tuple[set[str], set[str]] = set(), set()
+        count = sum(partner.is_keeper for partner in self._partners.values())
+        for (peer, is_keeper), partner in self._partners.items():
+            if is_keeper and any(overlaps(pattern, one) for one in partner.patterns):
+                is_silent = self._work is not None and self._work.peer == peer and self._tries >= DOUBT
+                found[is_silent or partner.compared_at < now - OF_LATE * INTERVAL * count].add(peer)
+        return found
 
     # ------------------------------------------------------------------------------------------- requests
 
@@ -177,7 +194,7 @@ class Healer:
         if not todo:
             partner.check_at = inf
             return self._begin(now)
-        self._work = Work(peer, is_keeper, todo.pop(), todo)
+        self._work = Work(peer, is_keeper, todo.pop(), todo, now)
         self._partners.move_to_end((peer, is_keeper))
         return True
 
@@ -219,10 +236,12 @@ class Healer:
         if partner is None:
             return
         if work.todo and is_answered:
-            self._work = Work(work.peer, work.is_keeper, work.todo[0], work.todo[1:])
+            self._work = Work(work.peer, work.is_keeper, work.todo[0], work.todo[1:], work.began_at)
             self._work.fetched = work.fetched
             return
         self._tries = 0
+        if is_answered:
+            partner.compared_at = work.began_at
         if work.fetched:
             partner.check_at = now + AGAIN
         elif work.is_keeper:

@@ -15,11 +15,12 @@ from math import inf
 from random import Random
 from zlib import crc32
 
+from glue.history.overlap import overlaps
 from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
 from glue.history.source import GONE
 from glue.history.stream import Key, Stream
-from glue.history.wire import LATEST, RANGES, Page, Range, Request
+from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request
 from glue.topics.deliveries import deliveries
 from glue.topics.index import Index
 
@@ -36,18 +37,20 @@ EVER = 4096
 """Patterns of lost keepers that are remembered, at some 300 bytes: 1.2 MB."""
 AGAIN = 0.2
 """Seconds until keepers are asked again for what none had."""
+LISTING = 2.0
+"""Seconds for which a reader waits at the beginning for a keeper that has what the others have, or for those."""
 
 
 class Keeper:
     """One life of a keeper, with its patterns."""
 
-    __slots__ = ("index", "life", "patterns", "silent_until")
+    __slots__ = ("index", "lacks_until", "life", "patterns", "silent_until")
 
     def __init__(self, life: int) -> None:
         self.life = life
         self.index: Index[str] = Index()
         self.patterns: dict[str, tuple[str, int]] = {}  # with the place and the replicas
-        self.silent_until = -inf
+        self.silent_until = self.lacks_until = -inf
 
     @property
     def is_partial(self) -> bool:
@@ -73,7 +76,8 @@ class Keepers:
         next_id: Callable[[], int],
         luck: Random,
     ) -> None:
-        self.is_listing = False  # whether the streams at the beginning are not all known yet
+        self.is_listing = False  # whether the streams at the beginning are not all known yet, and live messages wait
+        self.is_counting = False  # likewise of a reader from now on, which learns where streams end, and has none wait
         self.behind: OrderedDict[Key, None] = OrderedDict()  # streams with something to ask for
         self._reader = reader
         self._pattern = pattern
@@ -91,6 +95,8 @@ class Keepers:
         self._listed_of = ""
         self._is_listed = False  # whether a keeper of everything has told all of its streams
         self._to_list: set[str] = set()  # keepers that are to tell their streams before live messages go on
+        self._list_at = -inf  # when the next one is asked for its streams at the beginning
+        self._list_until = inf  # from then on a keeper that may lack something counts, too
         self._asked: Request | None = None
         self._asked_of = ""
         self._due = inf
@@ -98,6 +104,10 @@ class Keepers:
         self._check_at = inf
 
     # ---------------------------------------------------------------------------------------------- peers
+
+    @property
+    def _is_beginning(self) -> bool:
+        return self.is_listing or self.is_counting
 
     def covered(self, topic: str) -> bool:
         """Whether a keeper keeps this topic, or one that may come back did."""
@@ -112,7 +122,9 @@ class Keepers:
         keeper = self._keepers.get(peer)
         if keeper is None or keeper.life != life:
             if not self._keepers and self._check_at == inf:
-                self.is_listing = self._reader.start[0] != LATEST
+                self.is_counting = self._reader.start[0] == LATEST
+                self.is_listing = not self.is_counting
+                self._list_until = now + LISTING
             keeper = self._keepers[peer] = Keeper(life)
             self._check_at = now + self._pause(CHECK / 4)
         if pattern not in keeper.patterns:
@@ -121,7 +133,7 @@ class Keepers:
                 self._ever_patterns.add(pattern)
                 self._ever.add(pattern, pattern)
         keeper.patterns[pattern] = place, replicas
-        if self.is_listing and keeper.is_partial:
+        if self._is_beginning and keeper.is_partial:
             self._to_list.add(peer)
 
     def withdrawn(self, peer: str, pattern: str) -> None:
@@ -149,9 +161,9 @@ class Keepers:
         """Stop waiting for the streams of a keeper; end the listing if no other is awaited."""
         self._to_list.discard(peer)
         are_whole = [keeper for keeper in self._keepers.values() if not keeper.is_partial]
-        if not self.is_listing or self._to_list or (are_whole and not self._is_listed):
+        if not self._is_beginning or self._to_list or (are_whole and not self._is_listed):
             return
-        self.is_listing, reader = False, self._reader
+        self.is_listing, self.is_counting, reader = False, False, self._reader
         for key, stream in reader._streams.items():
             reader._drain(stream)
             if not self._covered(key) and stream.missing() is not None:
@@ -188,8 +200,9 @@ class Keepers:
         """The keeper to ask next for its streams."""
         left = [peer for peer in self._ranked() if peer in self._to_list or not self._keepers[peer].is_partial]
         left = [peer for peer in left if peer in self._to_list] or left
-        spoken = [peer for peer in left if self._keepers[peer].silent_until <= now]
-        return (spoken or left or [self._target(now, set())])[0]
+        spoken = [peer for peer in left if self._keepers[peer].silent_until <= now] or left
+        spoken.sort(key=lambda peer: self._keepers[peer].lacks_until)  # none does, usually
+        return (spoken or [self._target(now, set())])[0]
 
     def _in_turn(self, now: float) -> str:
         """The keeper to compare with now: another one each time, as none may have everything."""
@@ -207,7 +220,9 @@ class Keepers:
             return self._due
         if not self._keepers:
             return inf
-        if self.is_listing or (may_ask and self.behind):
+        if self._is_beginning:
+            return self._list_at
+        if may_ask and self.behind:
             return -inf
         return min(self._check_at, min(self._later.values(), default=inf))
 
@@ -223,11 +238,13 @@ class Keepers:
         for key in [key for key, due in self._later.items() if due <= now]:
             del self._later[key]
             self.behind[key] = None
-        if self.is_listing or now >= self._check_at:
-            target = self._next_to_list(now) if self.is_listing else self._in_turn(now)
+        if self._is_beginning and now < self._list_at:
+            return None
+        if self._is_beginning or now >= self._check_at:
+            target = self._next_to_list(now) if self._is_beginning else self._in_turn(now)
             if target != self._listed_of:
                 self._listed, self._listed_of = 0, target
-            start = self._reader.start
+            start = self._reader.start if self._is_beginning else (EARLIEST, 0)  # what began since comes as a whole
             self._asked = Request(self._next_id(), self._pattern, start, self._listed, heads=True, kept=True)
         elif may_ask and self.behind:
             target, ranges = self._ranges(now)
@@ -279,17 +296,30 @@ class Keepers:
             self._take_ranges(now, peer, request, page)
         return True
 
+    def _may_lack(self, peer: str, page: Page) -> bool:
+        """Whether another keeper may have something of the same topics that this one has not fetched yet."""
+        mine = self._keepers[peer].patterns
+        others = [keeper.patterns for other, keeper in self._keepers.items() if other != peer]
+        return page.compared < sum(any(overlaps(one, two) for one in mine for two in other) for other in others)
+
     def _take_heads(self, now: float, peer: str, page: Page) -> None:
         reader = self._reader
+        if self._is_beginning and now < self._list_until and self._may_lack(peer, page):
+            self._listed, self._list_at = 0, now + SILENCE
+            self._keepers[peer].lacks_until = now + LISTING
+            return
+        self._list_at = -inf
         for topic, last, origin, life, first in page.heads:
             key = origin, life, topic
             stream = reader._streams.get(key)
-            if not self._wanted.match(topic) or (self._covered(key) and not self.is_listing):
+            if not self._wanted.match(topic) or (self._covered(key) and not self._is_beginning):
                 continue
-            if stream is None and reader.start[0] == LATEST:
-                continue  # it ended before this reader began
             if stream is None:
                 stream = reader._open(key, origin)
+                if self.is_counting:
+                    stream.next = last + 1  # what comes from now on
+            elif self.is_counting:
+                continue
             if not stream.next:
                 stream.next = max(1, min(first, stream.held[0].sequence) if stream.held else first)
                 reader._drain(stream)

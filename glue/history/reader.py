@@ -23,13 +23,12 @@ from glue.history.source import (
     GRACE,
     LIVE,
     REPEAT,
-    REPEAT_LIMIT,
     RETURN,
     SCAN,
     STREAMS,
     Source,
     weight,
-)
+)  # fmt: skip
 from glue.history.stream import Key, Stream, end_of, tail
 from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request, Start
 from glue.topics.deliveries import deliveries
@@ -62,6 +61,7 @@ class Reader(Sequencer):
         self.keepers = Keepers(self, pattern, mine, self._is_covered, next_id, luck)
         self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
         self._met: dict[str, int] = {}  # publishers received before their offer, with their lives
+        self._lives: dict[str, int] = {}  # of publishers that ever offered their history
 
     # ---------------------------------------------------------------------------------------------- peers
 
@@ -73,7 +73,11 @@ class Reader(Sequencer):
             source.asked, source.check_at = None, now
             self._sources[peer] = source
         if source is None:
-            source = self._sources[peer] = Source(life, name)
+            is_new = self._lives.get(peer, life) != life  # so all of it was published since this reader began
+            source = self._sources[peer] = Source(life, name, (EARLIEST, 0) if is_new else self.start)
+        self._lives[peer] = life
+        if len(self._lives) > STREAMS:
+            self._lives.clear()
         if pattern not in source.patterns:
             source.patterns.add(pattern)
             source.index.add(pattern, pattern)
@@ -84,7 +88,7 @@ class Reader(Sequencer):
 
     def _doubt(self, source: Source) -> None:
         """A scan that does not begin at the beginning may leave out what follows on streams that came live before."""
-        if self.start[0] != EARLIEST:
+        if source.start[0] != EARLIEST:
             source.verified = 0
 
     def withdrawn(self, peer: str, pattern: str) -> None:
@@ -161,10 +165,10 @@ class Reader(Sequencer):
                 self._unknown.setdefault(peer, (life, now + RETURN))
             self._splice(key, stream, source, delivery)
         elif self.keepers.covers(topic):
-            if not stream.next and self.start[0] == LATEST:
+            if not stream.next and self.keepers.is_counting:  # else it began after this reader
                 stream.next = delivery.sequence
             self._splice(key, stream, None, delivery)
-        elif self._may_follow(stream, delivery) and self._is_early(now, peer, life):
+        elif self._may_follow(stream, delivery) and self._is_early(now, key):
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)
         else:
@@ -195,15 +199,15 @@ class Reader(Sequencer):
             self._hold(stream, delivery)
         self._want(key, stream, source)
 
-    def _is_early(self, now: float, peer: str, life: int) -> bool:
-        """Whether the news that a publisher serves its history may still come."""
-        if self.start[0] == LATEST or peer == self._mine or self._met.get(peer) == life:
+    def _is_early(self, now: float, key: Key) -> bool:
+        """Whether the news that a publisher serves its history, or that a keeper is back, may still come."""
+        peer, life, topic = key
+        is_latest = self.start[0] == LATEST
+        if peer == self._mine or self._met.get(peer) == life or (is_latest and not self.keepers.covered(topic)):
             return False
-        known, until = self._unknown.get(peer, (-1, 0.0))
-        if known != life:
-            until = now + GRACE
-            self._unknown[peer] = life, until
-        return now < until
+        if self._unknown.get(peer, (-1, 0.0))[0] != life:
+            self._unknown[peer] = life, now + (RETURN if is_latest else GRACE)
+        return now < self._unknown[peer][1]
 
     def missed(self, event: Missed) -> None:
         """A gap in what comes live: told now, unless it is found by number and read from history."""
@@ -231,7 +235,7 @@ class Reader(Sequencer):
         return True
 
     def _take_groups(self, now: float, peer: str, source: Source, page: Page) -> None:
-        is_narrow = source.state == SCAN and self.start[0] != EARLIEST
+        is_narrow = source.state == SCAN and source.start[0] != EARLIEST
         for group in page.groups:
             if not source.index.match(group.topic):
                 self._statistics["messages of history not asked for"] += len(group.payloads)
@@ -343,7 +347,7 @@ class Reader(Sequencer):
                 continue
             else:
                 self._statistics["requests for history repeated"] += 1
-                source.repeat = min(source.repeat * 2, REPEAT_LIMIT)
+                source.lengthen()
             if request is not None:
                 source.asked = request
                 source.due = now + self._pause(source.repeat)
@@ -354,7 +358,7 @@ class Reader(Sequencer):
         if self._may_ask:
             room = max(self._limit - self.waiting, 1)
             if source.state == SCAN:
-                first = Request(self._next_id(), self.pattern, self.start, source.after, source.until, room)
+                first = Request(self._next_id(), self.pattern, source.start, source.after, source.until, room)
                 return None if self.keepers.is_listing else first
             if ranges := self._ranges(source):
                 return Request(self._next_id(), room=room, ranges=ranges)
@@ -385,7 +389,8 @@ class Reader(Sequencer):
                 self._abandon(key, stream)
         source = self._sources.get(peer)
         for key, stream in self._of(peer, life):
-            if self.keepers.covered(key[2]):
+            is_begun = stream.next or self.start[0] != LATEST or self.keepers.covers(key[2])
+            if self.keepers.covered(key[2]) and is_begun:
                 self._want(key, stream, source if source is not None and source.covers(life, key[2]) else None)
             elif source is None or not source.covers(life, key[2]):
                 for delivery in stream.held:

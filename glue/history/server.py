@@ -69,6 +69,8 @@ class Server:
         self._knows = knows
         self.keeps: Callable[[str, str], bool] = lambda peer, topic: True
         """Whether another keeper is to keep a topic."""
+        self.compared: Callable[[float, str], int] = lambda now, pattern: 0
+        """Of how many other keepers of a pattern this keeper has everything."""
         self._statistics = statistics
         self._waiting: OrderedDict[Reader, deque[tuple[Request, int]]] = OrderedDict()
         self._count = self._bytes = 0
@@ -127,7 +129,7 @@ class Server:
         room = min(max(request.room, 1), PAGE)
         source = self._source
         if request.kept:
-            return self._from_logs(request, room, reader[0])
+            return self._from_logs(now, request, room, reader[0])
         if request.ranges:
             return self._ranges(now, request, room)
         known = self._knows(*reader, request.pattern)  # before the head is read: what comes later is sent live
@@ -164,14 +166,16 @@ class Server:
 
             self._kept[log] = KeptHistory(log)
 
-    def _from_logs(self, request: Request, room: int, reader: str) -> Page:
+    def _from_logs(self, now: float, request: Request, room: int, reader: str) -> Page:
         """The answer of a keeper; without one, nothing is known."""
         if not request.ranges:
             wanted = matcher(request.pattern)
             if request.eras is not None:  # another keeper asks, for the topics that it is to keep
                 matches, keeps = wanted, self.keeps
                 wanted = lambda topic: matches(topic) and keeps(reader, topic)  # noqa: E731
-            return self._digests_of_logs(request, wanted) if request.digest else self._heads_of_logs(request, wanted)
+            if request.digest:
+                return self._digests_of_logs(request, wanted)
+            return self._heads_of_logs(request, wanted, self.compared(now, request.pattern))
         found: list[tuple[Origin, MessageGroup]] = []
         answered = 0
         for one in request.ranges:
@@ -195,7 +199,7 @@ class Server:
                 sums[era] ^= int(digest, 16)
         return Page(request.id, 0, 0, False, digests=(f"{sums[0]:016x}", f"{sums[1]:016x}", f"{sums[2]:016x}"))
 
-    def _heads_of_logs(self, request: Request, wanted: Wanted) -> Page:
+    def _heads_of_logs(self, request: Request, wanted: Wanted, compared: int) -> Page:
         """The streams of all logs, sorted, from the place `after` on; in several logs, the one with the most counts."""
         known: dict[tuple[str, str, int], Head] = {}
         for kept in self._kept.values():
@@ -204,7 +208,7 @@ class Server:
                 if key not in known or known[key].last < head.last:
                     known[key] = head
         heads = [(*known[key],) for key in sorted(known)[request.after : request.after + HEADS]]
-        return Page(request.id, request.after + len(heads), len(known), False, heads=heads)
+        return Page(request.id, request.after + len(heads), len(known), False, heads=heads, compared=compared)
 
     def _range_of_logs(self, one: Range, room: int) -> tuple[list[tuple[Origin, MessageGroup]], bool, int]:
         for kept in self._kept.values():

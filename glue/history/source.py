@@ -7,7 +7,7 @@ from math import inf
 
 from glue.contract import Delivery
 from glue.history.stream import Key
-from glue.history.wire import Request
+from glue.history.wire import Request, Start
 from glue.topics.index import Index
 
 STREAMS = 65_536
@@ -46,12 +46,13 @@ class Source:
     """A reader's state of a publisher that serves its history."""
 
     __slots__ = (
-        "after", "asked", "behind", "check_at", "due", "index", "life", "name", "patterns", "repeat", "state",
+        "after", "asked", "behind", "check_at", "due", "index", "life", "name", "patterns", "repeat", "start", "state",
         "unsure", "until", "verified",
     )  # fmt: skip
 
-    def __init__(self, life: int, name: str) -> None:
+    def __init__(self, life: int, name: str, start: Start) -> None:
         self.life = life
+        self.start = start  # where the reader begins
         self.name = name
         self.state = SCAN
         self.index: Index[str] = Index()  # of what it offers
@@ -64,6 +65,10 @@ class Source:
         self.check_at = inf
         self.unsure = False  # whether a stream began live in its middle, and is to be compared with the next check
         self.verified: int | None = None  # up to which place streams that began before the scan were compared
+
+    def lengthen(self) -> None:
+        """Wait longer for the answer to a repeated request."""
+        self.repeat = min(2 * self.repeat, REPEAT_LIMIT)
 
     def covers(self, life: int, topic: str) -> bool:
         """Whether it serves a topic of that life."""

@@ -178,10 +178,22 @@ class Page:
 
     `answered` is how many ranges were answered as a whole. `heads` are topics with their last numbers, and publishers:
     `[topic, last, id, life, first]`, where an empty id stands for the server, and `first` is the number with which a
-    reader of a keeper begins.
+    reader of a keeper begins. `compared` is of how many other keepers of the pattern a keeper has everything.
     """
 
-    __slots__ = ("answered", "digests", "groups", "head", "heads", "id", "known", "next", "origins", "until")
+    __slots__ = (
+        "answered",
+        "compared",
+        "digests",
+        "groups",
+        "head",
+        "heads",
+        "id",
+        "known",
+        "next",
+        "origins",
+        "until",
+    )
 
     def __init__(
         self,
@@ -195,8 +207,10 @@ class Page:
         heads: Sequence[tuple[str, int, str, int, int]] = (),
         until: int = 0,
         digests: tuple[str, str, str] | None = None,
+        compared: int = 0,
     ) -> None:
         self.digests = digests
+        self.compared = compared
         self.id = id
         self.next = next
         self.head = head
@@ -222,6 +236,8 @@ class Page:
             head["until"] = self.until
         if self.digests is not None:
             head["digests"] = self.digests
+        if self.compared:
+            head["compared"] = self.compared
         body = body_of(self.groups) if self.groups else ()
         return b"".join([orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE), *body])
 
@@ -245,7 +261,7 @@ def decode_page(payload: Any) -> Page:
     return Page(
         _integer(head.get("id")), _integer(head.get("next")), _integer(head.get("head")), head.get("known") == 1,
         groups, checked, _integer(head.get("answered", 0)), [_head(one) for one in heads],
-        _integer(head.get("until", 0)), _digests(head.get("digests")),
+        _integer(head.get("until", 0)), _digests(head.get("digests")), _integer(head.get("compared", 0)),
     )  # fmt: skip
 
 

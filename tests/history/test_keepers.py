@@ -28,7 +28,7 @@ def asked(reader: Reader, now: float) -> tuple[str, Request]:
 
 def listing(request: Request, last: int) -> Page:
     """All streams of a keeper: one, with so many messages."""
-    return Page(request.id, 1, 1, True, heads=[("t/a", last, PUBLISHER, 7, 1)])
+    return Page(request.id, 1, 1, True, heads=[("t/a", last, PUBLISHER, 7, 1)], compared=1)
 
 
 def test_the_last_untried_keeper_leaves_before_it_is_asked() -> None:
@@ -47,3 +47,33 @@ def test_the_last_untried_keeper_leaves_before_it_is_asked() -> None:
             reader.page(now, peer, 1, Page(request.id, 1, 1, True, answered=len(request.ranges)))
     assert reader._statistics["messages of history gone"] == 5
     assert not reader.keepers.behind
+
+
+def test_a_keeper_that_may_lack_something_does_not_end_the_listing() -> None:
+    reader = reader_of(ONE, TWO)
+    first, request = asked(reader, 0.0)
+    lacking = listing(request, 5)
+    lacking.compared = 0  # it was cut off, and has not compared with the other one since
+    assert reader.page(0.0, first, 1, lacking)
+    assert reader.advance(0.0) == []
+    second, request = asked(reader, 0.05)
+    assert second != first
+    assert reader.page(0.05, second, 1, listing(request, 9))
+    assert not reader.keepers.is_listing
+    _, request = asked(reader, 0.05)
+    assert request.ranges[0][:3] == ("t/a", 1, 9)
+
+
+def test_a_silent_keeper_is_waited_for_two_seconds_at_most() -> None:
+    reader = reader_of(ONE, TWO)
+    first, request = asked(reader, 0.0)
+    due, now = [(first, request)], 0.0
+    while reader.keepers.is_listing and now < 10:
+        for keeper, one in due:
+            if keeper == first:  # it may lack something, and the other one is silent
+                page = listing(one, 5)
+                page.compared = 0
+                reader.page(now, first, 1, page)
+        now += 0.01
+        due = reader.advance(now)
+    assert 1.9 < now < 2.6

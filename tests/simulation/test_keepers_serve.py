@@ -325,8 +325,8 @@ def partial_pages_are_whole(patch: Patch) -> None:
     """A page that found no room for all says that it is all."""
     good = Server._from_logs
 
-    def wrong(self: Any, request: Any, room: int, reader: str) -> Any:
-        page = good(self, request, room // 16, reader)
+    def wrong(self: Any, now: float, request: Any, room: int, reader: str) -> Any:
+        page = good(self, now, request, room // 16, reader)
         page.answered = len(request.ranges)
         return page
 
@@ -357,6 +357,13 @@ BUGS: list[Callable[[Patch], None]] = [
     partial_pages_are_whole,
     live_does_not_wait,
 ]
+
+
+@pytest.mark.parametrize("is_planted", [False, True])
+def test_a_keeper_that_was_cut_off_does_not_tell_where_streams_begin(is_planted: bool, monkeypatch: Patch) -> None:
+    if is_planted:
+        monkeypatch.setattr(Keepers, "_may_lack", lambda self, peer, page: False)
+    assert (seeds_to_find(run, range(95, 96)) is not None) == is_planted
 
 
 def run(seed: int) -> None:

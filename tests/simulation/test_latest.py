@@ -1,0 +1,101 @@
+"""A subscription to what is published from now on has all of it, also of streams that began while it was cut off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from glue.simulation import SimulatedEndpoint, World
+
+
+def begin(world: World, keepers: int, **options: Any) -> tuple[list[SimulatedEndpoint], SimulatedEndpoint]:
+    """Keepers with old messages of a publisher."""
+    keeping = [world.endpoint(f"keeper{number}") for number in range(keepers)]
+    for keeper in keeping:
+        keeper.keep("log/#", **options)
+    old = world.endpoint("old")
+    world.run(1)
+    for number in range(10):
+        old.publish("log/old", f"old {number}")
+        old.publish("log/quiet", f"quiet {number}")
+    world.run(2)
+    return keeping, old
+
+
+def payloads(subscription: Any) -> list[Any]:
+    return [message.payload for message in subscription.received]
+
+
+@pytest.mark.parametrize(
+    ("keepers", "options", "start"),
+    [
+        (1, {}, {"start": "latest"}), (2, {}, {"start": "latest"}), (3, {"replicas": 1}, {"start": "latest"}),
+        (1, {}, {"start": "-0s"}), (1, {}, {"last": 2}),
+    ],
+)  # fmt: skip
+def test_a_stream_that_began_during_a_split_comes_as_a_whole(
+    keepers: int, options: dict[str, Any], start: dict[str, Any]
+) -> None:
+    world = World()
+    _, old = begin(world, keepers, **options)
+    endpoint = world.endpoint("reader")
+    reader = endpoint.subscribe("log/#", **start)
+    world.run(3)
+    before = len(reader.received)  # 2 of each stream with `last`
+    assert before in (0, 4)
+    world.network.partition([endpoint.host])
+    world.run(8)
+    new = world.endpoint("new")
+    world.run(1)
+    for number in range(5):
+        new.publish("log/new", number)
+        new.publish("log/ended", number)
+    old.publish("log/quiet", "quiet still")
+    world.run(1)
+    world.network.heal()
+    world.run(0.5)
+    new.publish("log/new", 5)  # live, perhaps before the reader has looked what it missed
+    world.run(10)
+    came = payloads(reader)[before:]
+    assert [one for one in came if isinstance(one, str)] == ["quiet still"]
+    assert sorted(one for one in came if isinstance(one, int)) == sorted([*range(6), *range(5)])
+    for topic, count in (("log/new", 6), ("log/ended", 5)):
+        assert [message.payload for message in reader.received if message.topic == topic] == [*range(count)]
+
+
+def test_a_new_life_of_a_publisher_that_remembers_comes_as_a_whole() -> None:
+    world = World()
+    endpoint, publisher = world.endpoint("reader"), world.endpoint("publisher")
+    publisher.remember("log/#")
+    world.run(1)
+    publisher.publish("log/a", "old")
+    world.run(1)
+    reader = endpoint.subscribe("log/#", start="latest")
+    world.run(1)
+    publisher.publish("log/a", 1)
+    world.run(1)
+    world.network.partition([endpoint.host])
+    world.run(8)
+    publisher.restart()
+    publisher.remember("log/#")
+    for number in (2, 3):
+        publisher.publish("log/a", number)
+    world.run(2)
+    world.network.heal()
+    world.run(5)
+    assert payloads(reader) == [1, 2, 3]
+
+
+def test_nothing_old_comes_and_live_messages_do_not_wait() -> None:
+    world = World()
+    _, old = begin(world, 2)
+    reader = world.endpoint("reader").subscribe("log/#", start="latest")
+    assert world.run_until(lambda: len(old.subscribers("log/old")) == 3, 5)
+    began = world.time
+    old.publish("log/old", "now")
+    old.publish("log/fresh", "now")
+    assert world.run_until(lambda: len(reader.received) == 2, 5)
+    assert world.time - began < 0.1
+    world.run(20)
+    assert payloads(reader) == ["now", "now"]
