@@ -89,6 +89,11 @@ def tell(output: CommandOutput, seen: Seen, diagnosis: Diagnosis) -> None:
         output.event("finding", output.style("dim", text), **asdict(finding))
     if not diagnosis.is_healthy:
         output.event("finding", None, **asdict(diagnosis.findings[0]))
+    tell_details(output, seen)
+
+
+def tell_details(output: CommandOutput, seen: Seen) -> None:
+    """Print the machine, the endpoints, and the ways between them."""
     machine = seen.machine
     shown = machine.interface(machine.chosen)
     addresses = f" ({', '.join((*shown.ipv4, *shown.ipv6)[:2])})" if shown is not None else ""
@@ -112,6 +117,12 @@ def tell(output: CommandOutput, seen: Seen, diagnosis: Diagnosis) -> None:
             version=one.version,
             interface=one.interface,
         )
+    for one in seen.endpoints:
+        for path in one.paths:
+            state = "carries its data" if path.carries else "in reserve" if path.answers else "silent"
+            text = f"  {printable(one.name, 24)} to {printable(path.peer, 24)} by {path.link}: {state}"
+            text += f", {1000 * path.round_trip:.1f} ms, {path.loss:.0%} loss" if path.answers else ""
+            output.event("path", output.style("dim", text), name=one.name, id=one.id, **asdict(path))
     for way in seen.ways:
         output.event("way", None, **asdict(way))
 

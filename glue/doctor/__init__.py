@@ -5,7 +5,7 @@
 
 from glue.doctor.diagnosis import RULES, Diagnosis, diagnose
 from glue.doctor.finding import FAULT, NOTE, WARNING, Finding
-from glue.doctor.seen import EndpointSeen, InterfaceSeen, MachineSeen, Seen, SenderSeen, Way
+from glue.doctor.seen import EndpointSeen, InterfaceSeen, MachineSeen, PathSeen, Seen, SenderSeen, Way
 
 __all__ = [
     "FAULT",
@@ -17,6 +17,7 @@ __all__ = [
     "Finding",
     "InterfaceSeen",
     "MachineSeen",
+    "PathSeen",
     "Seen",
     "SenderSeen",
     "Way",

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from glue.doctor.endpoint_rules import EARLY_ENDPOINT_RULES, ENDPOINT_RULES
 from glue.doctor.finding import LEVELS, NOTE, Finding
 from glue.doctor.machine_rules import LATER_MACHINE_RULES, MACHINE_RULES
+from glue.doctor.path_rules import PATH_RULES
 from glue.doctor.seen import Seen
 from glue.doctor.sender_rules import SENDER_RULES
 from glue.doctor.way_rules import WAY_RULES
@@ -19,7 +20,8 @@ from glue.doctor.way_rules import WAY_RULES
 Rule = Callable[[Seen], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
-    *MACHINE_RULES, *SENDER_RULES, *EARLY_ENDPOINT_RULES, *WAY_RULES, *ENDPOINT_RULES, *LATER_MACHINE_RULES,
+    *MACHINE_RULES, *SENDER_RULES, *EARLY_ENDPOINT_RULES, *WAY_RULES, *PATH_RULES, *ENDPOINT_RULES,
+    *LATER_MACHINE_RULES,
 )  # fmt: skip
 
 

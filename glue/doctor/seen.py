@@ -95,12 +95,28 @@ class SenderSeen:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PathSeen:
+    """A path from an endpoint with several interfaces (`link`) to the peer with this name; `carries`: its data.
+
+    `answers`: whether the peer answers there. `loss` is between 0 and 1.
+    """
+
+    peer: str
+    link: str
+    carries: bool = False
+    answers: bool = True
+    round_trip: float = 0.0
+    loss: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class EndpointSeen:
     """An endpoint: the doctor itself (`is_doctor`), or a peer, which may have `answered`.
 
     * `load`: programs of its machine that are ready to run, for each processor.
     * `here`: it runs on this machine. `proven`: it receives what the doctor sends by unicast.
     * `clock_offset`: its wall clock less the doctor's; None if unknown. `clock_moved`: how far its clock was set.
+    * `links`: its interfaces, if it has several, and whether each is up; `paths`: how it reaches its peers by them.
     """
 
     name: str
@@ -126,6 +142,8 @@ class EndpointSeen:
     waiting: int = 0
     receive_limit: int = 32 << 20
     counters: Counters = field(default_factory=dict)
+    links: Mapping[str, bool] = field(default_factory=dict)
+    paths: tuple[PathSeen, ...] = ()
 
     def counted(self, layer: str, *causes: str) -> int:
         """What a layer counted under these causes together."""
@@ -196,7 +214,7 @@ class Seen:
             **value,
             "machine": _machine(value.get("machine", {})),
             "senders": tuple(_made(SenderSeen, one) for one in value.get("senders", ())),
-            "endpoints": tuple(_made(EndpointSeen, one) for one in value.get("endpoints", ())),
+            "endpoints": tuple(_endpoint(one) for one in value.get("endpoints", ())),
             "ways": tuple(_made(Way, one) for one in value.get("ways", ())),
         }
         made: Seen = _made(cls, parts)
@@ -206,6 +224,12 @@ class Seen:
 def _machine(value: Mapping[str, Any]) -> MachineSeen:
     interfaces = tuple(_made(InterfaceSeen, one) for one in value.get("interfaces", ()))
     made: MachineSeen = _made(MachineSeen, {**value, "interfaces": interfaces})
+    return made
+
+
+def _endpoint(value: Mapping[str, Any]) -> EndpointSeen:
+    paths = tuple(_made(PathSeen, one) for one in value.get("paths", ()))
+    made: EndpointSeen = _made(EndpointSeen, {**value, "paths": paths})
     return made
 
 

@@ -116,7 +116,16 @@ def _activity(endpoint: Subject) -> dict[str, Any]:
     return activity(endpoint._core, endpoint.statistics)
 
 
-SECTIONS: dict[str, Callable[[Subject], Any]] = {"report": _report, "links": _links, "activity": _activity}
+def _paths(endpoint: Subject) -> dict[str, Any]:
+    """Which of its interfaces carries what: see `glue.endpoint.paths`."""
+    from glue.endpoint.paths import section_of_paths  # as above
+
+    return section_of_paths(endpoint._core.stack.layers["discovery"], endpoint._network)
+
+
+SECTIONS: dict[str, Callable[[Subject], Any]] = {
+    "report": _report, "links": _links, "activity": _activity, "paths": _paths,
+}  # fmt: skip
 """Each section by its name, of at most 32 characters."""
 
 

@@ -22,7 +22,7 @@ from glue.errors import GlueError, PortInUseError
 from glue.network import choose_interface, parse_group
 from glue.observing import machine
 from glue.observing.listening import Listener
-from glue.observing.reports import endpoint_seen
+from glue.observing.reports import endpoint_seen, with_paths
 from glue.settings import effective
 from glue.sync.examining import ask_all
 
@@ -34,6 +34,7 @@ PATIENCE, AGAIN = 0.2, 0.4
 LATEST = 4.4  # seconds after which nobody is asked again
 WAITED = 0.4  # seconds for which this program waits for the processor on a machine that is too busy
 PING_SPACING, PROOF = 0.035, 0.1
+SECTIONS_ASKED = "report", "links", "paths"
 
 Pause = Callable[[float], None]
 
@@ -83,7 +84,7 @@ class Observer:
         number = begin_round(endpoint, pings)
         self._pause(PROOF + pings * PING_SPACING + MARGIN)
         asked_at = time.time()
-        answers = {one.id: dict(one.sections) for one in ask_all(endpoint, ["report", "links"], ANSWERS)}
+        answers = {one.id: dict(one.sections) for one in ask_all(endpoint, SECTIONS_ASKED, ANSWERS)}
         ended_at = time.time()
         own = self._complete(endpoint, number, pings, answers)
         self._round, self._pings = number, pings
@@ -121,7 +122,7 @@ class Observer:
         hosts = {address.partition("/")[0] for address in here}
         known = {one["id"]: one for one in own["links"].get("peers", ())}
         doctor = EndpointSeen(name=endpoint.name, id=endpoint.id, is_doctor=True, here=True)
-        found = [endpoint_seen(doctor, own["report"], None, 0.0)]
+        found = [with_paths(endpoint_seen(doctor, own["report"], None, 0.0), own["paths"])]
         for peer in endpoint.peers:
             told, link = answers.get(peer.id), known.get(peer.id, {})
             host = str(peer.address[0]).partition("%")[0] if peer.address else ""
@@ -133,7 +134,9 @@ class Observer:
                 answered=told is not None and "report" in told,
                 proven=bool(link.get("proven")) or bool(link.get("pongs")),
             )
-            found.append(endpoint_seen(bare, told["report"], at, width) if told and "report" in told else bare)
+            if told and "report" in told:
+                bare = with_paths(endpoint_seen(bare, told["report"], at, width), told.get("paths"))
+            found.append(bare)
         return tuple(found)
 
     def _seen(
@@ -195,7 +198,7 @@ class Observer:
 def _own(endpoint: glue.Endpoint) -> dict[str, Any]:
     """What the doctor's own endpoint would tell."""
     inspect = endpoint._running().inspect
-    return {name: inspect(partial(SECTIONS[name], endpoint)) for name in ("report", "links")}
+    return {name: inspect(partial(SECTIONS[name], endpoint)) for name in SECTIONS_ASKED}
 
 
 def _misses(number: int, pings: int, links: dict[str, Any], doctor: str) -> bool:

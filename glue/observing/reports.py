@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from glue.doctor.seen import EndpointSeen
+from glue.doctor.seen import EndpointSeen, PathSeen
+from glue.endpoint.facts import entries, number, share, text
+from glue.endpoint.paths import PATHS, PEERS
 
 MOST_TEXT = 120
+LINKS = 4
 
 
 def endpoint_seen(bare: EndpointSeen, report: Any, at: float | None, width: float) -> EndpointSeen:
@@ -29,6 +32,27 @@ def endpoint_seen(bare: EndpointSeen, report: Any, at: float | None, width: floa
         found["clock_offset"] = 0.0 if abs(offset) <= width else round(offset, 3)
     found["counters"] = _counters(report.get("counters"))
     return replace(bare, **found, **_network(report.get("network")))
+
+
+def with_paths(endpoint: EndpointSeen, told: Any) -> EndpointSeen:
+    """Fill in what the section "paths" tells."""
+    links = told.get("links") if isinstance(told, dict) else None
+    if not isinstance(links, dict):
+        return endpoint
+    up = {name[:MOST_TEXT]: is_up is True for name, is_up in [*links.items()][:LINKS] if isinstance(name, str)}
+    paths = [
+        _path(text(peer, "name"), text(peer, "link"), path)
+        for peer in entries(told, "peers")[:PEERS]
+        for path in entries(peer, "paths")[:PATHS]
+        if text(peer, "name") and text(path, "link")
+    ]
+    return replace(endpoint, links=up, paths=tuple(paths))
+
+
+def _path(peer: str, used: str, path: dict[str, Any]) -> PathSeen:
+    link, answers = text(path, "link"), path.get("answers") is True
+    trip, loss = number(path, "round_trip"), share(path.get("loss")) or 0.0
+    return PathSeen(peer=peer, link=link, carries=link == used, answers=answers, round_trip=trip, loss=loss)
 
 
 def _network(network: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glue.doctor import FAULT, NOTE, RULES, WARNING, EndpointSeen, Finding, Seen, diagnose
+from glue.doctor import FAULT, NOTE, RULES, WARNING, EndpointSeen, Finding, PathSeen, Seen, diagnose
 from tests.doctor.scenes import (
     ATTIC,
     DOCTOR,
@@ -24,6 +24,12 @@ from tests.doctor.scenes import (
 
 HERE, THERE = (DOCTOR, KITCHEN), (HALL, ATTIC)
 NONE, LARGE_NONE = (0, 24), (0, 6)
+BY_TWO = (
+    PathSeen(peer="kitchen", link="eth0", carries=True, round_trip=0.001),
+    PathSeen(peer="kitchen", link="wlan0", answers=False),
+    PathSeen(peer="attic", link="eth0", answers=False, carries=True),
+    PathSeen(peer="attic", link="wlan0", answers=False),
+)
 SEALED = replace(DOCTOR, sealed=True, epoch=2)
 
 
@@ -180,6 +186,18 @@ CASES: list[tuple[str, str, Seen, str]] = [
     ("malformed", WARNING, at_hall(**counted("serialization", malformed_header=40)), "40 datagrams that were damaged"),
     ("too-many-peers", WARNING, at_hall(**counted("discovery", peer_table_full=9)), "refused 9 announcements"),
     ("interface-lost", NOTE, at_hall(**counted("network", interface_lost=2)), "was gone 2 times"),
+    (
+        "link-down",
+        WARNING,
+        at_hall(links={"eth0": True, "wlan0": False}),
+        "wlan0 of hall (10.0.0.2) is down: eth0 carries everything",
+    ),
+    (
+        "path-silent",
+        WARNING,
+        at_hall(links={"eth0": True, "wlan0": True}, paths=BY_TWO),
+        "kitchen does not answer hall (10.0.0.2) by wlan0; eth0 carries what goes there",
+    ),
     ("suspended", NOTE, at_hall(**counted("discovery", suspended=3)), "3 times"),
     ("silent", NOTE, at_hall(answered=False), "answers no questions"),
     ("alone", NOTE, replace(healthy(), endpoints=(DOCTOR,), senders=(), ways=()), "no other endpoint is heard"),

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from glue.doctor import EndpointSeen, Seen
+from glue.doctor import EndpointSeen, PathSeen, Seen
 from glue.doctor.lanes import lanes, ways_of
 from glue.doctor.seen import SenderSeen
 from glue.observing.listening import Listener
-from glue.observing.reports import endpoint_seen
-from tests.doctor.scenes import healthy
+from glue.observing.reports import endpoint_seen, with_paths
+from tests.doctor.scenes import at_hall, healthy
 
 NUMBER, PINGS = 77, 10
 
@@ -62,7 +62,7 @@ def test_ways_within_a_machine_are_no_lane() -> None:
 
 
 def test_what_was_seen_can_be_written_and_read_again() -> None:
-    seen = healthy()
+    seen = at_hall(links={"eth0": True}, paths=(PathSeen(peer="kitchen", link="eth0"),))
     assert Seen.from_dict(json.loads(json.dumps(seen.as_dict()))) == seen
 
 
@@ -86,6 +86,26 @@ def test_a_report_is_taken_over() -> None:
     found = endpoint_seen(EndpointSeen(name="hall", id="b"), report, 1000.0, 0.5)
     assert (found.version, found.sealed, found.epoch, found.clock_offset, found.mtu) == ("0.1.0", True, 3, 100.0, 1280)
     assert (found.buffer_asked, found.buffer_granted, found.counted("network", "a")) == (9, 8, 1)
+
+
+@pytest.mark.parametrize(
+    "told", [None, 3, [], {}, {"links": 7}, {"links": {"eth0": 3}, "peers": [{"paths": [{"link": 5}]}, 9]}]
+)
+def test_nonsense_about_paths_is_left_out(told: Any) -> None:
+    found = with_paths(EndpointSeen(name="hall", id="b"), told)
+    assert not any(found.links.values())
+    assert found.paths == ()
+
+
+def test_paths_are_taken_over() -> None:
+    path = {"link": "eth0", "round_trip": 0.5, "loss": 0.1, "answers": True}
+    peer = {"name": "hall", "link": "eth0", "paths": [path, {**path, "link": "wlan0", "answers": False}]}
+    found = with_paths(EndpointSeen(name="kitchen", id="a"), {"links": {"eth0": True, "wlan0": True}, "peers": [peer]})
+    assert [(one.link, one.carries, one.answers) for one in found.paths] == [
+        ("eth0", True, True),
+        ("wlan0", False, False),
+    ]
+    assert found.links == {"eth0": True, "wlan0": True}
 
 
 def test_senders_are_told_apart_by_what_they_send() -> None:

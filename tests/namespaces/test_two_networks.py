@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 import glue
+from glue.doctor import diagnose
+from glue.observing import Observer
 from glue.security.key import new_key
 from tests.namespaces.endpoints import endpoint
 from tests.namespaces.talkers import PATIENCE, Talker
+from tests.security.test_identities import KEY, identity
 from tests.support.lan import Ear, listen
 from tests.support.namespaces import Host, needs_namespaces
 from tests.support.two_segments import cut, join, two_segments
@@ -100,6 +103,50 @@ def test_with_a_key_too_and_a_link_that_comes_back_is_used_again(tmp_path: Path)
         assert a.flush(PATIENCE)
         assert ear.payloads == 2 * [*range(COUNT)]
         assert second != first == paths(a, b)["link"]
+
+
+def test_members_with_identities_lose_and_double_nothing_either(tmp_path: Path) -> None:
+    texts = {"key": KEY.to_text(), **{name: identity(name).to_text() for name in ("kitchen", "hall")}}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    key = str(tmp_path / "key")
+    with (
+        two_segments(2) as hosts,
+        endpoint(hosts[0], BOTH, "kitchen", key=key, identity=str(tmp_path / "kitchen")) as a,
+        endpoint(hosts[1], BOTH, "hall", key=key, identity=str(tmp_path / "hall")) as b,
+    ):
+        ear = listen(b, "t", a)
+        wait_until(lambda: min(len(paths(a, b)["paths"]), len(paths(b, a)["paths"])) > 1)
+        stream(a, lambda: cut(hosts[0], paths(a, b)["link"]))
+        ear.wait(COUNT)
+        assert a.flush(PATIENCE)
+        assert ear.payloads == [*range(COUNT)]
+
+
+def test_the_doctor_tells_which_link_carries_what_and_which_is_dead() -> None:
+    with two_segments(2) as hosts, pair(hosts) as (a, b, _):
+        with hosts[0].entered():
+            seen = Observer({"interface": BOTH}).look()
+        assert diagnose(seen).is_healthy
+        for one, peer in ((a, b), (b, a)):
+            told = seen.endpoint(one.id)
+            assert told is not None
+            assert told.links == {"eth0": True, "eth1": True}
+            found = {path.link: path for path in told.paths if path.peer == peer.name}
+            assert set(found) == set(BOTH)
+            assert [path.link for path in found.values() if path.carries] == [paths(one, peer)["link"]]
+        cut(hosts[1], "eth1")
+        wait_until(lambda: not all(path["answers"] for path in paths(a, b)["paths"]))
+        with hosts[0].entered():
+            findings = diagnose(Observer({"interface": BOTH}).look()).findings
+        silent = [one.verdict for one in findings if one.rule == "path-silent"]
+        assert any(f"not answer {a.name}" in text and "by eth1; eth0 carries" in text for text in silent), findings
+        hosts[1].ip("link set eth1 down")
+        wait_until(lambda: not b._network.describe()["links"]["eth1"]["up"])  # type: ignore[union-attr]
+        with hosts[0].entered():
+            findings = diagnose(Observer({"interface": BOTH}).look()).findings
+        assert any("eth1 of" in one.verdict and one.rule == "link-down" for one in findings), findings
 
 
 def test_an_interface_that_is_missing_at_the_start_is_used_once_it_is_there() -> None:
