@@ -1,9 +1,8 @@
-"""An HTTP door under load: publications a second, deliveries a second, dead subscribers, and kills.
+"""An HTTP door under load: publications a second, deliveries a second, and dead subscribers.
 
     python -m benchmarks.http_door publish          # one door, keep-alive connections
     python -m benchmarks.http_door deliver          # one subscriber
     python -m benchmarks.http_door dead             # 1,000 dead subscribers beside a live one
-    python -m benchmarks.http_door kills 20         # kill -9 again and again
 
 The door is `glue http` in a process of its own, with its log on the disk of the temporary directory. Clients and
 subscribers are plain sockets, so that they cost less than the door. Run it where multicast stays on loopback.
@@ -15,7 +14,6 @@ import argparse
 import asyncio
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -127,7 +125,7 @@ class Connection(asyncio.Protocol):
             answer.set_result((int(head[9:12]), body))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        self._transport, self._data = None, b""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error or ConnectionResetError("the door has closed the connection"))
 
@@ -159,7 +157,11 @@ class Subscriber(asyncio.Protocol):
             id = head[id_at + 11 :].split(b"\r\n", 1)[0].strip()
             self._got.append((time.monotonic(), id, self._data[end + 4 : end + 4 + length]))
             self._data = self._data[end + 4 + length :]
-            self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+            self.answer()
+
+    def answer(self) -> None:
+        """Take a delivery."""
+        self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
 async def subscribe(connection: Connection, topic: str, url: str, **more: Any) -> None:
@@ -272,57 +274,17 @@ async def run_dead(door: DoorProcess) -> None:
     first.close()
 
 
-async def run_kills(door: DoorProcess, kills: int) -> None:
-    """Kill the door at random moments while it publishes and delivers: nothing acknowledged may be lost."""
-    got: list[tuple[float, bytes, bytes]] = []
-    server = await asyncio.get_running_loop().create_server(lambda: Subscriber(got), HOST, 0)
-    port = server.sockets[0].getsockname()[1]
-    first = Connection(door.port)
-    await subscribe(first, "k/#", f"http://{HOST}:{port}/")
-    first.close()
-    acknowledged: list[int] = []
-    number, resumed = 0, []
-    for _ in range(kills):
-        connection, until = Connection(door.port), time.monotonic() + random.uniform(0.05, 0.8)
-        while time.monotonic() < until:
-            number += 1
-            status, _ = await connection.call("POST", "/v1/topics/k/x", b"%d" % number)
-            if status == 202:
-                acknowledged.append(number)
-        door.end(signal.SIGKILL)
-        connection.close()
-        began = time.monotonic()
-        await asyncio.to_thread(door.start)
-        resumed.append(time.monotonic() - began)
-    ends = time.monotonic() + 30
-    while time.monotonic() < ends and not {*acknowledged} <= {int(body) for _, _, body in got}:
-        await asyncio.sleep(0.05)
-    ids: dict[int, set[bytes]] = {}
-    for _, id, body in got:
-        ids.setdefault(int(body), set()).add(id)
-    lost = {*acknowledged} - ids.keys()
-    firsts = list(dict.fromkeys(int(body) for _, _, body in got))
-    print(f"{kills} kills: {len(acknowledged)} acknowledged, {len(lost)} lost, {len(got) - len(ids)} came twice, "
-          f"{sum(len(found) > 1 for found in ids.values())} under another id, in order {firsts == sorted(firsts)}, "
-          f"listening again after {max(resumed):.2f} s at most")  # fmt: skip
-    server.close()
-
-
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("what", choices=("publish", "deliver", "dead", "kills"))
-    parser.add_argument("count", nargs="?", type=int, default=20, help="of kills")
+    parser.add_argument("what", choices=("publish", "deliver", "dead"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as data_dir:
         door = DoorProcess(Path(data_dir))
         door.start()
         try:
             runs = {"publish": run_publish, "deliver": run_deliver, "dead": run_dead}
-            if arguments.what == "kills":
-                asyncio.run(run_kills(door, arguments.count))
-            else:
-                asyncio.run(runs[arguments.what](door))
+            asyncio.run(runs[arguments.what](door))
         finally:
             door.end()
 
