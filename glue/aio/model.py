@@ -125,7 +125,10 @@ class Model(BaseModel):
 
         Raises RefusedError if another owner holds it all the time.
         """
-        owner = self._new_owner()
+        return await self._lock(name, self._new_owner(), lease, timeout)
+
+    async def _lock(self, name: str, owner: str, lease: float, timeout: float) -> Lock:
+        """Take a lock for an owner, who may take it again if it does not know whether it has it."""
         token, since = await self._ask(calls.take_lock(name, owner, lease), timeout)
         return Lock(self._ask, name, owner, lease, token, since)
 

@@ -29,6 +29,9 @@ from glue.gateway.http.guard import LAN
 from glue.gateway.http.tokens import EVERYTHING, Access, add_token, remove_token
 from glue.gateway.thread import in_thread
 
+ELECTION_TIMEOUT = 0.5
+"""Seconds of silence after which doors that share subscriptions choose another leader for their model."""
+
 
 def parser() -> common.Parser:
     """Return the parser of this command."""
@@ -100,7 +103,9 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             shared = None
             if arguments.shared is not None:
                 shared_dir = None if arguments.data_dir is None else arguments.data_dir / "model"
-                shared = endpoint.model(arguments.shared, voters=arguments.voters, data_dir=shared_dir)
+                shared = endpoint.model(
+                    arguments.shared, voters=arguments.voters, data_dir=shared_dir, election_timeout=ELECTION_TIMEOUT
+                )
                 await shared.wait_until_ready(10.0)
             async with Gateway(
                 endpoint, host=arguments.host, port=arguments.port, tls=tls, access=access,

@@ -38,9 +38,9 @@ class LeaderClock:
 
     def due(self, state: State) -> float:
         """The time at which a stamp is due (monotonic seconds), because a lease or session ends or waits for one."""
-        at = state.next_expiry
+        at, waiting = state.next_expiry, inf
         if at == 0:
-            return self._stamped_at + STAMP_INTERVAL
+            at, waiting = state.locks.first_end, self._stamped_at + STAMP_INTERVAL
         if at == inf:
-            return inf
-        return max(self._since + (at - self._base_ms) / 1000, self._stamped_at + 0.01)
+            return waiting
+        return min(waiting, max(self._since + (at - self._base_ms) / 1000, self._stamped_at + 0.01))

@@ -124,3 +124,22 @@ def test_a_renewal_keeps_the_token_and_begins_the_lease_anew() -> None:
     assert renewed.token == token.token
     assert reign.pass_time(9.5) == []
     assert reign.pass_time(2.0) == ["door"]
+
+
+def test_a_lease_ends_on_time_while_others_are_renewed_again_and_again() -> None:
+    """A renewal waits for a stamp to begin, and must not put off the end of another lease."""
+    client = Client()
+    clock = LeaderClock()
+    clock.role(0.0, True, client.state.time_ms)
+    client.run(AcquireLock("door", "ann", 2_500))
+    began, now, released = None, 0.0, list[str]()
+    while not released and now < 10.0:
+        client.run(AcquireLock("other", "bob", LEASE_MS))
+        if clock.due(client.state) <= now:
+            began = now if began is None else began
+            entry = encode_entry(clock.stamp(now), [])
+            released = client.state.apply(client.state.index + 1, entry).released
+        now += 0.05
+    assert began is not None
+    assert released == ["door"]
+    assert now - began <= 2.5 + 3 * 0.05

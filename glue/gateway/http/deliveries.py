@@ -81,7 +81,7 @@ class Deliveries:
 
     def _enter(self, lane: Lane) -> None:
         """Find the place in this log of a lane that comes from another one: early rather than late."""
-        lane.begins, lane.skips = lane.since - SKEW, dict(lane.seen)
+        lane.begins, lane.skips, lane.entered = lane.since - SKEW, dict(lane.seen), self._source.durable
         places = [self._source.locate(stream, stop) for stream, stop in lane.seen.items()]
         found = min([place for place in places if place is not None], default=inf)
         lane.position = lane.cursor = lane.read_to = int(min(found, self._source.offset_at(lane.begins)))
@@ -214,7 +214,8 @@ class Deliveries:
             if lane.is_idle:
                 self._idle[name] = lane
             return False
-        lane.fill(source.read(lane.topics, lane.cursor, 1 if self._is_uncertain(lane) else READ_AHEAD))
+        is_alone = self._is_uncertain(lane) and lane.cursor >= lane.entered
+        lane.fill(source.read(lane.topics, lane.cursor, 1 if is_alone else READ_AHEAD))
         if lane.buffer:
             return True
         is_further = lane.cursor < lane.read_to

@@ -58,8 +58,8 @@ class Lane:
     """The deliveries of one subscription, or the replay of its dead letters."""
 
     __slots__ = (
-        "alerted", "begins", "buffer", "cursor", "failing_since", "failures", "history", "is_idle", "limit", "next_at",
-        "position", "queued_at", "read_to", "seen", "since", "skips", "slots", "subscription", "topics",
+        "alerted", "begins", "buffer", "cursor", "entered", "failing_since", "failures", "history", "is_idle", "limit",
+        "next_at", "position", "queued_at", "read_to", "seen", "since", "skips", "slots", "subscription", "topics",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, position: int, since: float, limit: int | None = None) -> None:
@@ -73,6 +73,8 @@ class Lane:
         self.skips: dict[Stream, int] | None = None
         """What another door delivered: to be left out when this one reads from an earlier place."""
         self.begins = -inf
+        self.entered = 0
+        """The end of the log when the lane came: much of what is below was delivered, and is passed over quickly."""
         self.is_idle = False
         """Whether everything up to the end of the log was looked at."""
         self.buffer: deque[tuple[int, Record]] = deque()

@@ -25,10 +25,16 @@ from glue.gateway.http.subscriptions import subscription_of
 SUBSCRIPTIONS, POSITIONS, TOPICS = "http/subscriptions/", "http/positions/", "http/topics/"
 PARTS: Final = 16
 """Parts of all subscriptions: as many doors can share the work."""
-LEASE: Final = 2.0
-"""Seconds after which a silent door loses its parts."""
-TRY_INTERVAL: Final = 0.5
-"""Seconds between two tries to take a part."""
+LEASE: Final = 1.5
+"""Seconds after which a silent door loses its parts. It renews them four times in this time."""
+WAIT: Final = 10.0
+"""Seconds that a door waits for a part before it asks anew."""
+TRY_INTERVAL: Final = 0.2
+"""Seconds to the next try after one that failed."""
+CLOSE_TIME: Final = 2.0
+"""Seconds that a door waits for the model at its end: without a majority nothing can be stored or given back."""
+TOGETHER: Final = 256
+"""Positions that are written at once: they share entries of the model's log."""
 
 logger = logging.getLogger("glue.http")
 
@@ -68,17 +74,18 @@ class ModelStore:
         await self.model.set(TOPICS + topic, True)
 
     async def position(self, lane: str) -> Position | None:
-        """As `Store` says."""
-        found: Position | None = await self.model.get(POSITIONS + lane)
+        """As `Store` says. A door that has just taken a part knows all that was written before, so it asks no other."""
+        found: Position | None = await self.model.get(POSITIONS + lane, stale=True)
         return found
 
     async def save(self, positions: Mapping[str, Position | None]) -> None:
         """As `Store` says."""
-        for lane, position in positions.items():
-            if position is None:
-                await self.model.delete(POSITIONS + lane)
-            else:
-                await self.model.set(POSITIONS + lane, position)
+        model, changes = self.model, [*positions.items()]
+        for begin in range(0, len(changes), TOGETHER):
+            await asyncio.gather(*(
+                model.delete(POSITIONS + lane) if position is None else model.set(POSITIONS + lane, position)
+                for lane, position in changes[begin : begin + TOGETHER]
+            ))  # fmt: skip
 
     def close(self) -> None:
         """The model is not closed: it is the program's."""
@@ -90,6 +97,7 @@ class Sharing:
     def __init__(self, model: Model, delivering: Delivering) -> None:
         self._model = model
         self._delivering = delivering
+        self._owner = model._new_owner()
         self._locks: dict[int, Lock] = {}
         self._watches: list[Watch] = []
         delivering.is_owner = lambda id: part_of(id) in self._locks
@@ -111,11 +119,13 @@ class Sharing:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(GlueError, OSError):
-            await self._delivering.save()
-        for part, lock in self._locks.items():
+            async with asyncio.timeout(CLOSE_TIME):
+                await self._delivering.save()
+        for part in self._locks:
             self._stop(part)  # from here on the positions are another door's
-            with suppress(GlueError):
-                await lock.release()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIME):
+                await asyncio.gather(*(lock.release() for lock in self._locks.values()), return_exceptions=True)
         self._locks.clear()
         for watch in self._watches:
             watch.close()
@@ -149,8 +159,8 @@ class Sharing:
     async def _hold(self, part: int) -> None:
         """Take a part when it is free, deliver while the lock holds, and try again after its loss."""
         while True:
-            try:
-                lock = await self._model.lock(f"http/part/{part}", LEASE, timeout=TRY_INTERVAL * 4)
+            try:  # an earlier try whose outcome is unknown may have taken the lock, so the owner stays the same
+                lock = await self._model._lock(f"http/part/{part}", self._owner, LEASE, WAIT)
             except GlueError:
                 await asyncio.sleep(TRY_INTERVAL)
                 continue
@@ -170,11 +180,12 @@ class Sharing:
         while lock.remaining > 0:
             await asyncio.sleep(min(LEASE / 4, max(0.0, lock.remaining)))
             try:
-                await lock.renew()
+                async with asyncio.timeout(lock.remaining):  # later than that it may be another door's
+                    await lock.renew()
             except RefusedError:
                 if lock.remaining <= 0:
                     break
-            except GlueError:
+            except (GlueError, TimeoutError):
                 continue
         self._locks.pop(part, None)
 

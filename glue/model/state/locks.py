@@ -30,12 +30,16 @@ class HeldLock:
 
 
 class Locks:
-    """All held locks. `next_expiry` is the committed time (ms) at which `stamp` has something to do."""
+    """All held locks. `next_expiry` is the committed time (ms) at which `stamp` has something to do.
 
-    __slots__ = ("_held", "next_expiry")
+    `first_end` is the end of the first lease that has begun, or earlier; also while others wait for a stamp to begin.
+    """
+
+    __slots__ = ("_held", "first_end", "next_expiry")
 
     def __init__(self) -> None:
         self._held: dict[str, HeldLock] = {}
+        self.first_end: float = inf
         self.next_expiry: float = inf
 
     def holder(self, name: str) -> HeldLock | None:
@@ -80,6 +84,7 @@ class Locks:
                 self.next_expiry = min(self.next_expiry, held.expires_ms)
         for name in over:
             del self._held[name]
+        self.first_end = self.next_expiry
         return over
 
     def as_list(self) -> list[Any]:
@@ -90,3 +95,6 @@ class Locks:
         """Restore all locks from a snapshot."""
         self._held = {name: HeldLock(*held) for name, *held in locks}
         self.next_expiry = inf if next_expiry is None else next_expiry
+        self.first_end = min(
+            (held.expires_ms for held in self._held.values() if held.expires_ms is not None), default=inf
+        )

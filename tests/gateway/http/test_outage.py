@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
+
+import pytest
 
 from glue.gateway.http.deliveries import Deliveries
 from glue.gateway.http.items import Attempt, Outcome
 from glue.gateway.http.limits import Limits
-from glue.gateway.http.recent import RecentLog
+from glue.gateway.http.recent import RecentLog, Topics
 from glue.gateway.http.subscriptions import Subscription
-from glue.storage import MemoryLog, Record
+from glue.storage import MemoryLog, Reading, Record
 
 DOWN = Outcome(0, "connection refused", is_connected=False)
 
@@ -122,3 +125,24 @@ def test_the_first_answer_of_a_host_wakes_all_who_wait_for_it() -> None:
     bench.answer(first)
     bench.deliver(0.06)
     assert all(got == [1] for got in bench.got.values())
+
+
+def test_a_door_that_takes_a_lane_over_reads_what_was_delivered_by_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(dead=0)
+    for _ in range(2000):
+        bench.publish(1)
+    reads, read = Counter[str](), bench.recent.read
+
+    def counted(topics: Topics, offset: int, size: int) -> Reading:
+        reads["all"] += 1
+        return read(topics, offset, size)
+
+    monkeypatch.setattr(bench.recent, "read", counted)
+    subscription = Subscription("taken", "t/#", "http://10.0.3.0/")
+    position = {"log": "another", "offset": 5, "since": 0.0, "seen": [["a" * 16, 1, "t/x", 2000]]}
+    bench.door.open(0.0, subscription, position)
+    bench.got["taken"] = []
+    tried = [one for now in (0.0, 0.01) for one in bench.door.advance(now)]
+    (attempt,) = [one for one in tried if one.lane == "taken"]
+    assert attempt.item.sequence == 2000
+    assert reads["all"] < 20

@@ -67,6 +67,9 @@ def test_another_door_goes_on_where_one_ended(lan: Lan, tmp_path: Path, monkeypa
         third.publish("t/end", "end")
         assert [hook.next()[1] for _ in range(2)] == [b"6", b'"end"']
         assert hook.got.empty()
+        third.close()
+        lives[1 - owners[0]].close()
+        monkeypatch.setattr(sharing, "CLOSE_TIME", 0.05)  # nobody is left to store anything or to take a part back
 
 
 async def both(lan: Lan, path: Path, lives: list[ExitStack]) -> list[Gateway]:
