@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
+from spark.read.entries import ENTRIES
+
 NAME = ("sender", "incarnation", "counter")
-DISCOVERY = ("announce", "answer", "probe", "want", "operations", "goodbye")
-KINDS = ("data", "group", "open", "skip", "ack", "best", "parity", "mended", *DISCOVERY)
+KINDS = tuple(kind for layer in ("transport", "discovery") for kind in ENTRIES[layer])
 
 KEPT = ("attempt", "channel", "sequence", "size", "fragment_index")
 

@@ -11,6 +11,9 @@ from glue.gateway.mqtt.session import Session, Subscription
 from glue.gateway.mqtt.store import Store
 from glue.gateway.mqtt.stored import Event, Kept, read_run_value, read_will
 
+IDENTIFIERS = 65_535
+"""The last packet identifier of MQTT."""
+
 
 def recover(now: float, broker: Broker, store: Store) -> None:
     """Fill a new broker from a store, which it uses from now on. Raises StorageError.
@@ -110,12 +113,12 @@ class _Recovery:
         following, sent = more
         self._move(session, (following,))
         for number, offset, count, options in sent:
-            for place in range(count):
-                session.shelved[number + place] = (offset + place, options)
+            for place, one in enumerate(_identifiers(number, count)):
+                session.shelved[one] = (offset + place, options)
 
     def _acknowledge(self, session: Session, more: Sequence[Any]) -> None:
         for number, count in more[0]:
-            for one in range(number, number + count):
+            for one in _identifiers(number, count):
                 session.shelved.pop(one, None)
 
     def _release(self, session: Session, more: Sequence[Any]) -> None:
@@ -143,8 +146,15 @@ class _Recovery:
                 session.will = read_will(will)
         for session in list(broker.sessions.values()):
             taken = [*session.shelved, *session.released]
-            session.next_id = max(taken) % 65_535 + 1 if taken else 1
+            session.next_id = max(taken) % IDENTIFIERS + 1 if taken else 1
             session.read_at = self._next.get(session.client_id, 0)
             if session.is_kept:
                 session.expires_at = self._away.get(session.client_id, now + session.expiry)
             broker.leave(now, session, session.expires_at)
+
+
+def _identifiers(first: int, count: int) -> range:
+    """Return packet identifiers that follow each other. Raises ValueError for such as MQTT does not have."""
+    if not 0 < first <= first + count - 1 <= IDENTIFIERS:
+        raise ValueError(f"{count} packet identifiers from {first} on")
+    return range(first, first + count)

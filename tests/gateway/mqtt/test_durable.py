@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from glue.errors import StorageFullError
+from glue.errors import StorageError, StorageFullError
+from glue.gateway.mqtt.recovery import recover
 from glue.simulation.disk import SimulatedDisk
 from tests.support import mqtt
 from tests.support.mqtt import Bench, Device
@@ -271,3 +274,12 @@ def acknowledge_all(subscriber: Device, found: list[bytes]) -> bool:
     found += [one.payload for one in got]
     subscriber.send(*(mqtt.acknowledge(4, one.number) for one in got))
     return bool(got)
+
+
+@pytest.mark.parametrize(
+    "event", [["sent", "d", 1, [[1, 0, 1 << 60, 1]]], ["ack", "d", [[5, 1 << 60]]], ["ack", "d", [[0, 1]]]]
+)
+def test_a_record_with_packet_ids_that_do_not_exist_is_refused_at_once(event: list[Any]) -> None:
+    store = SimpleNamespace(wall_clock=lambda: 0.0, replay=lambda now: [[["open", "d", 60.0, 1], event]])
+    with pytest.raises(StorageError, match="packet identifiers from"):
+        recover(0.0, Bench().broker, cast(Any, store))
