@@ -3,6 +3,7 @@
     glue mqtt --interface en0 --anonymous                      MQTT on port 1883 for all clients
     glue mqtt --passwords users --rules rules --tls-cert door.pem --tls-key door.key --ws-port 9001
     glue mqtt passwd users kitchen                             set a password in the file `users`
+    glue mqtt --shared doors --anonymous                       be a cluster with the other doors that say so
     glue mqtt clients                                          show the clients of all doors
 
 Without --anonymous and --passwords only clients of this machine may connect.
@@ -63,6 +64,15 @@ def parser() -> common.Parser:
     made.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="keep sessions, messages for them and retained messages in DIR"
     )
+    group = made.add_argument_group("several doors")
+    group.add_argument(
+        "--shared", metavar="NAME",
+        help="be a cluster with the other doors that give this name of a model: when one dies, others go on",
+    )  # fmt: skip
+    group.add_argument(
+        "--replicas", type=common.count, default=2, metavar="N",
+        help="with --shared: acknowledge what N of the first 2N-1 doors have (default: %(default)s)",
+    )  # fmt: skip
     group = made.add_argument_group("clients")
     group.add_argument("--anonymous", action="store_true", help="let clients in that give no user name")
     group.add_argument("--passwords", type=Path, metavar="FILE", help="users and their hashed passwords")
@@ -99,15 +109,17 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Gateway]:
-        async with (
-            glue.aio.Endpoint(**settings) as endpoint,
-            Gateway(
+        async with glue.aio.Endpoint(**settings) as endpoint:
+            data_dir, shared = arguments.data_dir, None
+            if arguments.shared is not None:
+                shared = endpoint.model(arguments.shared, voters=2 * arguments.replicas - 1, data_dir=data_dir)
+                data_dir = None
+            async with Gateway(
                 endpoint, host=arguments.host, port=arguments.port, tls=tls,
-                tls_port=arguments.tls_port if tls else None,
-                websocket_port=arguments.ws_port, access=access, limits=limits, data_dir=arguments.data_dir,
-            ) as gateway,
-        ):  # fmt: skip
-            yield gateway
+                tls_port=arguments.tls_port if tls else None, websocket_port=arguments.ws_port,
+                access=access, limits=limits, data_dir=data_dir, shared=shared,
+            ) as gateway:  # fmt: skip
+                yield gateway
 
     try:
         with ExitStack() as stack:

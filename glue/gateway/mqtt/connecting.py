@@ -10,13 +10,10 @@ from typing import Any
 from glue.gateway.mqtt import codes, encoder
 from glue.gateway.mqtt.codes import V5, V31, ProtocolError
 from glue.gateway.mqtt.identity import WRITE, Identity, Refusal, Remote
-from glue.gateway.mqtt.packets import Auth, Connect, Disconnect, Publish, Will
+from glue.gateway.mqtt.packets import NEVER, Auth, Connect, Disconnect, Publish, Will
 from glue.gateway.mqtt.session import Client, Session
 from glue.gateway.mqtt.stored import will_value
 from glue.gateway.mqtt.subscribing import Subscribing
-
-NEVER = 0xFFFFFFFF
-"""A session expiry interval that means: no end (MQTT 5, section 3.1.2.11.2)."""
 
 OLD_ID_LENGTH = 23
 """Characters of a client id in MQTT 3.1, which refuses longer ones."""
@@ -105,6 +102,10 @@ class Connecting(Subscribing):
             self._reject(now, client, Refusal(codes.NOT_AUTHORIZED, f"the will may not be published to {will.topic!r}"))
             return
         client.identity = answer
+        self.enter(now, client, packet)
+
+    def enter(self, now: float, client: Client, packet: Connect) -> None:
+        """Let a client in that may connect, once its session is here."""
         is_sought = bool(packet.client_id) and not packet.clean and packet.client_id not in self.sessions
         if is_sought and self.may_be_elsewhere():
             client.waits = []
@@ -138,8 +139,8 @@ class Connecting(Subscribing):
         """
         raise NotImplementedError
 
-    def _welcome(self, now: float, client: Client, packet: Connect) -> None:
-        client_id = packet.client_id or self._new_id()
+    def _welcome(self, now: float, client: Client, packet: Connect, client_id: str = "") -> None:
+        client_id = client_id or packet.client_id or self._new_id()
         will = packet.will
         session, is_present = self._session(now, client_id, packet)
         session.client, client.session = client, session
@@ -204,13 +205,10 @@ class Connecting(Subscribing):
     def _agree(self, client: Client, session: Session, packet: Connect) -> None:
         """Set what the client and the broker agree on."""
         properties, limits = packet.properties, self.limits
+        session.expiry = packet.expiry(limits.session_expiry)
         if packet.version == V5:
-            asked = properties.get("session_expiry_interval", 0)
-            session.expiry = limits.session_expiry if asked == NEVER else min(float(asked), limits.session_expiry)
             client.packet_size = properties.get("maximum_packet_size", float("inf"))
             client.alias_maximum = min(properties.get("topic_alias_maximum", 0), limits.topic_aliases)
-        else:
-            session.expiry = 0.0 if packet.clean else limits.session_expiry
         client.inflight = min(properties.get("receive_maximum", 65_535), limits.inflight)
         keep_alive = packet.keep_alive
         if packet.version == V5:

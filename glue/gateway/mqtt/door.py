@@ -39,6 +39,8 @@ class Door:
         self.buffer = memoryview(bytearray(READ_SIZE))
         self.is_network_full = False
         self.committing: Committing | None = None
+        self.is_cluster_full: Callable[[], bool] = lambda: False
+        """Whether publishers are not to be read, as too much waits for the cluster."""
         self._after = after
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -68,8 +70,8 @@ class Door:
 
     @property
     def is_store_full(self) -> bool:
-        """Whether the disk has no room, so that publishers are not to be read."""
-        return self.committing is not None and self.committing.store.is_full
+        """Whether the disk or the cluster has no room, so that publishers are not to be read."""
+        return (self.committing is not None and self.committing.store.is_full) or self.is_cluster_full()
 
     async def _serve(self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int) -> int:
         server = await self.loop.create_server(factory, host or None, port, backlog=BACKLOG)

@@ -13,14 +13,14 @@ from functools import partial
 from os import PathLike
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import orjson
 
 import glue
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
-from glue.errors import ClosedError, GlueError
+from glue.errors import ClosedError, ConfigurationError, GlueError
 from glue.gateway.mqtt.access import Access, Everybody
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.door import Door
@@ -35,9 +35,13 @@ from glue.gateway.mqtt.session import Subscription as ClientSubscription
 from glue.gateway.mqtt.store import Store
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
-from glue.gateway.mqtt.translation import for_clients, for_network
+from glue.gateway.mqtt.translation import FROM_LOG, for_clients, for_network
 from glue.gateway.rights import Rights
 from glue.network import choose_interface, parse_group
+
+if TYPE_CHECKING:
+    from glue.aio.model import Model
+    from glue.gateway.mqtt.cluster.joining import Joining
 
 MQTT_PORT, TLS_PORT = 1883, 8883
 
@@ -78,6 +82,7 @@ class Gateway:
         access: Access | None = None,
         limits: Limits | None = None,
         data_dir: str | PathLike[str] | None = None,
+        shared: Model | None = None,
         system_interval: float = 10.0,
     ) -> None:
         """Each port may be 0 for any free port, and None for no listener; with `tls`, websockets use TLS, too.
@@ -86,6 +91,8 @@ class Gateway:
         may do everything. The `system_interval` is the time in seconds between two publications of `$SYS` topics, 0
         for none.
         With `data_dir`, sessions, their messages and retained messages survive the end of the process there.
+        With `shared`, a model that all doors of the network have open, they are in this model instead, and another door
+        goes on with them when this one dies. A directory is given to the model then; both are a ConfigurationError.
         """
         self.endpoint = endpoint
         self.port, self.tls_port, self.websocket_port = port, tls_port, websocket_port
@@ -97,7 +104,11 @@ class Gateway:
         decides = PluginAccess(plugins, decides) if plugins else decides
         if (guard := endpoint._core.guard) is not None:
             decides = GroupAccess(Rights("mqtt", guard), decides)
-        self.broker = Broker(decides, Random(), limits)
+        self._joining: Joining | None = None
+        if shared is None:
+            self.broker = Broker(decides, Random(), limits)
+        else:
+            self._joining, self.broker = _joined(endpoint, shared, decides, limits, data_dir is not None)
         self._neighbours = Neighbours(endpoint, self.broker)
         self.broker.watchers = [*plugins, self._neighbours]
         self.broker.log, self.broker.wall_clock = logger.log, time.time
@@ -116,6 +127,9 @@ class Gateway:
         """Listen. Raises OSError if a port cannot be had, StorageError if the data directory cannot be used."""
         door = self._door = Door(self.broker, self._after)
         try:
+            if self._joining is not None:
+                door.is_cluster_full = self._joining.is_full
+                await self._joining.start(door.flush)
             if self._data_dir is not None:
                 door.store_in(self._recovered(self._data_dir))
             if self.port is not None:
@@ -168,6 +182,8 @@ class Gateway:
         self._is_closed = True
         other = await self._neighbours.drain()
         await self._door.close(other, self._neighbours.hand_over)
+        if self._joining is not None:
+            await self._joining.close()
         self._after()
         while self._outgoing and not self.endpoint.closed:
             await asyncio.sleep(0.01)
@@ -199,13 +215,15 @@ class Gateway:
         if broker.published:
             published, broker.published = broker.published, []
             for run in published:
-                if run.retain or self.endpoint.subscribers(run.topic):
+                if run.retain or self._wants(run):
                     self._outgoing.append(run)
                     self._outgoing_bytes += run.size
             if self._outgoing_bytes > NETWORK_QUEUE and self._door is not None:
                 self._door.network_full(True)
         if self._outgoing or self._neighbours.has_news:
             self._has_outgoing.set()
+        if self._joining is not None:
+            self._joining.begin()
         if broker.subscriptions.is_changed:
             broker.subscriptions.is_changed = False
             self._follow()
@@ -217,6 +235,10 @@ class Gateway:
             fresh, broker.fresh = broker.fresh, []
             for subscription in fresh:
                 self._replay(subscription)
+
+    def _wants(self, run: Publish) -> bool:
+        """Whether another endpoint gets a run through the network."""
+        return bool(self.endpoint.subscribers(run.topic)) and (self._joining is None or self._joining.wants(run))
 
     async def _find_session(self, client: Client) -> None:
         """Ask the other doors for the session of a client that connects here."""
@@ -255,6 +277,8 @@ class Gateway:
     async def _publish(self, run: Publish) -> None:
         lifespan = None if run.expires == float("inf") else max(0.001, run.expires - time.monotonic())
         properties, are_too_large = for_network(run.properties)
+        if run.offset >= 0 and self._joining is not None:
+            properties = {**(properties or {}), FROM_LOG: "1"}
         self.broker.statistics["properties too large for the network"] += are_too_large
         if not run.retain and lifespan is None and properties is None and run.count > 1:
             await self.endpoint.publish_many(run.topic, run.payloads)
@@ -266,7 +290,10 @@ class Gateway:
 
     def _follow(self) -> None:
         """Subscribe to the topic filters that clients use now, and to no others."""
-        wanted = {pattern for pattern in self.broker.subscriptions.patterns if not pattern.startswith("$")}
+        patterns = {*self.broker.subscriptions.patterns}
+        if self._joining is not None:
+            patterns |= self._joining.patterns
+        wanted = {pattern for pattern in patterns if not pattern.startswith("$")}
         for pattern in self._subscriptions.keys() - wanted:
             self._subscriptions.pop(pattern).close()
         for pattern in wanted - self._subscriptions.keys():
@@ -296,7 +323,9 @@ class Gateway:
         for place, message in enumerate(incoming):
             following = incoming[place + 1] if place + 1 < len(incoming) else None
             if following is None or following.delivery is not message.delivery:
-                self.broker.deliver(now, _run(incoming[first : place + 1]))
+                run = _run(incoming[first : place + 1])
+                if self._joining is None or self._joining.takes(run, message):
+                    self.broker.deliver(now, run)
                 first = place + 1
         if self._door is not None:
             self._door.flush()
@@ -314,6 +343,18 @@ class Gateway:
 
         asking = self.endpoint.subscribe(pattern, give, local=False)
         asyncio.get_running_loop().call_later(REPLAY_TIME, asking.close)
+
+
+def _joined(
+    endpoint: Endpoint, shared: Model, access: Access, limits: Limits | None, has_data_dir: bool
+) -> tuple[Joining, Broker]:
+    """The part of a door in a cluster, and its broker."""
+    from glue.gateway.mqtt.cluster.joining import Joining  # imported here: most doors stand alone
+
+    if has_data_dir:
+        raise ConfigurationError("data_dir and shared: give the directory to the shared model instead")
+    joining = Joining(endpoint, shared, access, limits)
+    return joining, joining.broker
 
 
 def _run(messages: list[Message]) -> Publish:

@@ -144,6 +144,8 @@ class Neighbours(Plugin):
             broker.highest_epoch = max(broker.highest_epoch, number)
             session = broker.sessions.get(client_id)
             own = 0 if session is None else session.epoch
+            if session is not None and session.claim > 0:
+                continue  # the cluster knows where it is
             if own and (own, self._endpoint.id) > (number, message.publisher_id):
                 self._new[client_id] = own
             elif session is not None:

@@ -9,6 +9,9 @@ from struct import Struct
 from glue.gateway.mqtt.codes import SUCCESS, V5
 from glue.gateway.mqtt.properties import Properties
 
+NEVER = 0xFFFFFFFF
+"""A session expiry interval that means: no end (MQTT 5, section 3.1.2.11.2)."""
+
 
 class Publish:
     """One message, or a run of messages that differ only in payload and packet id.
@@ -119,6 +122,13 @@ class Connect:
     will: Will | None = None
     properties: Properties = field(default_factory=dict)
     is_bridge: bool = False
+
+    def expiry(self, longest: float) -> float:
+        """Seconds that the session outlives its connection, at most `longest`."""
+        if self.version != V5:
+            return 0.0 if self.clean else longest
+        asked = self.properties.get("session_expiry_interval", 0)
+        return longest if asked == NEVER else min(float(asked), longest)
 
 
 class Acknowledgement:

@@ -15,7 +15,7 @@ from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.identity import covers
 from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription
 from glue.gateway.mqtt.state import BrokerState
-from glue.gateway.mqtt.store import Store
+from glue.gateway.mqtt.store import SessionStore, Store
 from glue.gateway.mqtt.stored import Kept, run_value, will_value
 
 WINDOW = 8_192
@@ -28,7 +28,7 @@ READ_SIZE = 1 << 20
 class Persisting(BrokerState):
     """Stores what sessions need after the end of the process. Without `store` it does nothing."""
 
-    store: Store | None = None
+    store: SessionStore | None = None
 
     @property
     def stored_to(self) -> int:
@@ -191,7 +191,7 @@ class Persisting(BrokerState):
     def state_events(self, now: float) -> list[Any]:
         """All sessions, wills and retained messages, as events of a snapshot."""
         store = self.store
-        assert store is not None
+        assert isinstance(store, Store)
         to_unix = store.wall_clock() - now
         events: list[Any] = []
         for session in self.sessions.values():
@@ -225,7 +225,7 @@ class Persisting(BrokerState):
 
     def needed_from(self) -> int:
         """The first offset of the log that some session needs."""
-        assert self.store is not None
+        assert isinstance(self.store, Store)
         lowest = self.store.log.end
         for session in self.sessions.values():
             if session.is_kept:

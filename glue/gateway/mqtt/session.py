@@ -19,6 +19,7 @@ from glue.gateway.mqtt.packets import Connect, Packet, Publish, Will
 
 FOREVER = float("inf")
 LAST_ID = 65_535
+LOST = -1
 SHORTEST_ALIASED = 8
 """Characters of a topic that is sent with an alias, which takes three bytes itself."""
 
@@ -44,6 +45,7 @@ class Session:
 
     __slots__ = (
         "arrivals",
+        "claim",
         "client",
         "client_id",
         "dropped",
@@ -87,6 +89,7 @@ class Session:
         self.dropped = 0
         self.epoch = 0  # of its last connection, larger than those before at any door
         self.arrivals: Counter[tuple[str, bytes]] | None = None  # what came since it moved here, for a moment
+        self.claim = 0  # in a cluster: the number of the claim on it, 0 for none, LOST once another door has it
         self.is_kept = False  # whether it is in the log, too
         self.read_at: int | None = None  # where it reads on in the log; None if all messages are in its queue
         self.shelved: dict[int, tuple[int, int]] = {}  # while it is away: packet id → offset, QoS and retain flag << 2

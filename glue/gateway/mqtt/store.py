@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
+from typing import Protocol
 
 import orjson
 
@@ -32,6 +33,34 @@ EVENTS = 1_000
 
 RETRY_INTERVAL = 1.0
 """Seconds between two tries to write to a full disk."""
+
+
+class SessionStore(Protocol):
+    """What a broker needs of the place where its sessions are kept: the log of its own door, or a cluster of doors."""
+
+    @property
+    def wall_clock(self) -> Callable[[], float]:
+        """Unix time."""
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last message."""
+
+    @property
+    def failure(self) -> str:
+        """Why nothing can be promised any more, "" if all is well."""
+
+    def add(self, now: float, kept: Kept) -> int:
+        """Store a run of messages; returns the offset of the first one."""
+
+    def note(self, *event: object) -> None:
+        """Store an event."""
+
+    def then(self, action: Callable[[float], None]) -> None:
+        """Call an action once everything that was stored up to now is safe, with the time."""
+
+    def read(self, now: float, offset: int, size: int) -> tuple[list[Kept], int]:
+        """The runs from an offset on, some `size` bytes of them, and the offset to go on from."""
 
 
 class Store:

@@ -55,7 +55,7 @@ def run_record(kept: Kept, offset: int, expires: float, published_at: float) -> 
     """The record of a run; `expires` is Unix time."""
     run, more = kept.run, dict[str, str]()
     if run.properties:
-        more["properties"] = orjson.dumps(_plain(run.properties)).decode()
+        more["properties"] = orjson.dumps(plain(run.properties)).decode()
     if expires != float("inf"):
         more["expires"] = repr(expires)
     if kept.to:
@@ -80,7 +80,7 @@ def read_record(record: Record, offset: int, to_monotonic: float) -> Kept | list
             events: list[Event] = orjson.loads(record.payloads[0])
             return events
         more = record.properties
-        properties = _lively(orjson.loads(more["properties"])) if "properties" in more else None
+        properties = lively(orjson.loads(more["properties"])) if "properties" in more else None
         run = Publish(record.type, record.payloads, record.flags >> 8 & 3, bool(record.flags >> 10 & 1), properties)
         if "expires" in more:
             run.expires = float(more["expires"]) + to_monotonic
@@ -94,7 +94,7 @@ def will_value(will: Will | None) -> Any:
     """A will as a JSON value."""
     if will is None:
         return None
-    return [will.topic, b64encode(will.payload).decode(), will.qos, will.retain, _plain(will.properties)]
+    return [will.topic, b64encode(will.payload).decode(), will.qos, will.retain, plain(will.properties)]
 
 
 def read_will(value: Any) -> Will | None:
@@ -102,34 +102,35 @@ def read_will(value: Any) -> Will | None:
     if value is None:
         return None
     topic, payload, qos, retain, properties = value
-    return Will(topic, b64decode(payload), qos, retain, _lively(properties))
+    return Will(topic, b64decode(payload), qos, retain, lively(properties))
 
 
 def run_value(run: Publish, to_unix: float) -> Any:
     """A retained message as a JSON value."""
     expires = None if run.expires == float("inf") else run.expires + to_unix
     payload = b64encode(run.payloads[-1]).decode()
-    return [run.topic, payload, run.qos, _plain(run.properties or {}), expires, run.at]
+    return [run.topic, payload, run.qos, plain(run.properties or {}), expires, run.at]
 
 
 def read_run_value(value: Any, to_monotonic: float) -> Publish:
     """A retained message from a JSON value."""
     topic, payload, qos, properties, expires, at = value
-    run = Publish(topic, (b64decode(payload),), qos, True, _lively(properties) or None)
+    run = Publish(topic, (b64decode(payload),), qos, True, lively(properties) or None)
     run.at = at
     if expires is not None:
         run.expires = expires + to_monotonic
     return run
 
 
-def _plain(properties: Properties) -> dict[str, Any]:
+def plain(properties: Properties) -> dict[str, Any]:
     """Properties as a JSON value: bytes are a list of one text in base64."""
     return {
         name: [b64encode(value).decode()] if isinstance(value, bytes) else value for name, value in properties.items()
     }
 
 
-def _lively(value: dict[str, Any]) -> Properties:
+def lively(value: dict[str, Any]) -> Properties:
+    """Properties from a JSON value."""
     binary = value.get("correlation_data")
     if binary is not None:
         value["correlation_data"] = b64decode(binary[0])

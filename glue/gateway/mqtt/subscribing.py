@@ -13,6 +13,9 @@ from glue.gateway.mqtt.subscriptions import SHARE
 class Subscribing(Routing):
     """Changes subscriptions."""
 
+    promises_subscriptions = False
+    """Whether SUBACK and UNSUBACK of a kept session wait until the change is safe."""
+
     def _subscribe(self, now: float, client: Client, packet: Subscribe) -> None:
         session = client.session
         assert session is not None
@@ -34,7 +37,8 @@ class Subscribing(Routing):
             answers.append(wanted.qos)
             if wanted.retain_handling == 0 or (wanted.retain_handling == 1 and is_new):
                 replays.append(subscription)
-        client.out.append(encoder.suback(client.version, packet.id, answers))
+        is_promised = self.promises_subscriptions and session.is_kept
+        self.promise(client, encoder.suback(client.version, packet.id, answers), is_promised)
         self.changed[client] = None
         for subscription in replays:
             self._replay(now, session, subscription)
@@ -93,5 +97,6 @@ class Subscribing(Routing):
                 self.subscriptions.remove(found)
                 self.note_event(session, "unsub", name)
             answers.append(codes.SUCCESS if found is not None else codes.NO_SUBSCRIPTION_EXISTED)
-        client.out.append(encoder.unsuback(client.version, packet.id, answers))
+        is_promised = self.promises_subscriptions and session.is_kept
+        self.promise(client, encoder.unsuback(client.version, packet.id, answers), is_promised)
         self.changed[client] = None

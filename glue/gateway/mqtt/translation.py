@@ -21,6 +21,8 @@ from glue.gateway.mqtt.properties import Properties
 
 TEXTS = {"content_type": "content-type", "response_topic": "response-topic"}
 CORRELATION = "correlation-data"
+FROM_LOG = "mqtt-log"
+"""A property that doors of a cluster set: other doors have the message from the log of the cluster."""
 
 
 def for_network(properties: Properties | None) -> tuple[dict[str, str] | None, bool]:
@@ -43,6 +45,8 @@ def for_clients(properties: Mapping[str, str]) -> Properties | None:
     found: Properties = {}
     pairs = []
     for name, value in properties.items():
+        if name == FROM_LOG:
+            continue
         if name == CORRELATION:
             try:
                 found["correlation_data"] = b64decode(value, validate=True)

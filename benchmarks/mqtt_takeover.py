@@ -1,0 +1,263 @@
+"""Three MQTT doors are a cluster; one after the other is killed with `kill -9`, with clients of paho at it, under load.
+
+    python -m benchmarks.mqtt_takeover 20
+
+Publishers and subscribers of MQTT 3.1.1 and 5 have sessions that stay, with QoS 1 and 2. A client whose door dies
+connects to another one by itself. At each kill a client with a will dies together with its door. Told at the end: how
+long after a kill the subscribers of the killed door got the first message that was published after it, how long the
+killed door took to serve again, and what was lost or came twice of all that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+HOST = "127.0.0.1"
+NAMES = ("one", "two", "three")
+PACE = 0.01
+"""Seconds between two publications of a publisher."""
+DOWN, UP = 2.5, 2.0
+"""Seconds for which a door is dead, and for which all live."""
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.create_server((HOST, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Door:
+    """`glue mqtt` on loopback."""
+
+    def __init__(self, directory: Path, name: str, network: int) -> None:
+        directory.mkdir()
+        self.name = name
+        self.port = free_port()
+        self.is_alive = False
+        self._directory = directory
+        self._network = network
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def launch(self) -> None:
+        """Start it."""
+        with (self._directory / "errors").open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "glue.cmd.mqtt", "--interface", "lo", "--network-id", str(self._network),
+                 "--port", str(self.port), "--host", HOST, "--anonymous", "--endpoint-name", self.name, "--data-dir",
+                 str(self._directory / "data"), "--shared", "doors"],
+                stdout=subprocess.DEVNULL, stderr=errors,
+            )  # fmt: skip
+
+    def wait(self) -> None:
+        """Wait until it listens."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
+                self.is_alive = True
+                return
+            time.sleep(0.02)
+        raise TimeoutError(f"{self.name} does not listen: {(self._directory / 'errors').read_text()[-2000:]}")
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """End it."""
+        assert self._process is not None
+        self.is_alive = False
+        self._process.send_signal(number)
+        self._process.wait()
+
+
+class Client:
+    """A client with a session that stays; it looks for another door when its own is gone."""
+
+    def __init__(self, name: str, doors: list[Door], version: int, qos: int) -> None:
+        self.name, self.qos = name, qos
+        self.door = doors[0]
+        self.got: Counter[bytes] = Counter()
+        self.newest = 0.0
+        self.acknowledged: set[bytes] = set()
+        self._doors = doors
+        self._waiting: dict[int, bytes] = {}
+        self._made = 0
+        self._lock = threading.Lock()
+        more: dict[str, Any] = {} if version == 5 else {"clean_session": False}
+        self.paho = paho.Client(
+            CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5 if version == 5 else paho.MQTTv311, **more
+        )
+        self.paho.reconnect_delay_set(0.05, 0.2)  # type: ignore[arg-type]
+        self.paho.max_inflight_messages_set(100)
+        self.paho.on_message = self._on_message
+        self.paho.on_publish = self._on_publish
+        self.paho.on_disconnect = lambda *_: self._look_elsewhere()
+        self.paho.on_connect_fail = lambda *_: self._look_elsewhere()
+        self.paho.on_connect = self._on_connect
+        self._version = version
+
+    def start(self) -> None:
+        """Connect, and subscribe if it is a subscriber."""
+        self._go_to(self.door)
+        self.paho.loop_start()
+
+    def _go_to(self, door: Door) -> None:
+        self.door = door
+        more: dict[str, Any] = {}
+        if self._version == 5:
+            more["properties"] = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            more["properties"].SessionExpiryInterval = 3600
+            more["clean_start"] = False
+        self.paho.connect_async(HOST, door.port, **more)
+
+    def _look_elsewhere(self) -> None:
+        self._go_to(random.choice([door for door in self._doors if door.is_alive and door is not self.door]))
+
+    def _on_connect(self, *_: Any) -> None:
+        if self.name.startswith("sub"):
+            self.paho.subscribe("t/#", self.qos)
+
+    def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
+        self.got[message.payload] += 1
+        if message.topic == "t/x":
+            self.newest = max(self.newest, float(message.payload.split()[2]))
+
+    def _on_publish(self, _client: Any, _data: Any, number: int, *_: Any) -> None:
+        with self._lock:
+            self.acknowledged.add(self._waiting.pop(number))
+
+    def publish(self) -> None:
+        """Publish a message."""
+        self._made += 1
+        payload = f"{self.name} {self._made} {time.monotonic():.6f}".encode()
+        with self._lock:
+            info = self.paho.publish("t/x", payload, self.qos)
+            self._waiting[info.mid] = payload
+
+    @property
+    def waiting(self) -> int:
+        """How many publications are not acknowledged."""
+        return len(self._waiting)
+
+
+def mortal(door: Door, number: int) -> socket.socket:
+    """A client with a will, on a plain socket."""
+    will = b"will %d" % number
+    body = b"\x00\x04MQTT\x04\x16\x00\x00" + _text(b"mortal") + _text(b"t/will") + _text(will)
+    made = socket.create_connection((HOST, door.port), timeout=10)
+    made.sendall(bytes((0x10, len(body))) + body)
+    assert made.recv(4)[3:] == b"\x00"
+    return made
+
+
+def _text(value: bytes) -> bytes:
+    return len(value).to_bytes(2, "big") + value
+
+
+def run(doors: list[Door], kills: int) -> None:
+    """Kill doors, and tell what became of the messages."""
+    publishers = [Client(f"pub-{version}-{qos}", doors, version, qos) for version in (4, 5) for qos in (1, 2)]
+    subscribers = [Client(f"sub-{version}-{qos}", doors, version, qos) for version in (4, 5) for qos in (1, 2)]
+    clients = [*subscribers, *publishers]
+    for place, client in enumerate(clients):
+        client.door = doors[place % len(doors)]
+        client.start()
+    time.sleep(2.0)
+    is_ended = threading.Event()
+    pacing = [threading.Thread(target=_publish, args=(one, is_ended)) for one in publishers]
+    for thread in pacing:
+        thread.start()
+    gaps: list[float] = []
+    starts: list[float] = []
+    for number in range(kills):
+        time.sleep(UP)
+        door = subscribers[number % len(subscribers)].door
+        connection = mortal(door, number)
+        time.sleep(0.2)
+        affected = [one for one in subscribers if one.door is door]
+        door.end(signal.SIGKILL)
+        connection.close()
+        at = time.monotonic()
+        while any(one.newest < at for one in affected) and time.monotonic() < at + 30:
+            time.sleep(0.005)
+        gaps.append(time.monotonic() - at)
+        time.sleep(max(0.0, at + DOWN - time.monotonic()))
+        at = time.monotonic()
+        door.launch()
+        door.wait()
+        starts.append(time.monotonic() - at)
+    is_ended.set()
+    for thread in pacing:
+        thread.join()
+    until = time.monotonic() + 60
+    while time.monotonic() < until and any(one.waiting for one in publishers):
+        time.sleep(0.1)
+    acknowledged = [payload for one in publishers for payload in one.acknowledged]
+    while time.monotonic() < until and any(one.got[payload] == 0 for one in subscribers for payload in acknowledged):
+        time.sleep(0.1)
+    time.sleep(3.0)
+    lost = sum(one.got[payload] == 0 for one in subscribers for payload in acknowledged)
+    twice = Counter[str]()
+    for one in subscribers:
+        for payload, count in one.got.items():
+            qos = 2 if payload.startswith(b"will") else min(one.qos, int(payload[6:7]))
+            twice[f"QoS {qos}"] += count > 1
+    wills = Counter(one.got[b"will %d" % number] for one in subscribers if one.qos == 2 for number in range(kills))
+    never = sum(one.waiting for one in publishers)
+    print(f"{kills} kills: {len(acknowledged)} acknowledged, {never} never; lost at the four subscribers: {lost}")
+    print(f"came twice: {dict(twice)}; wills by how often they came: {dict(wills)}")
+    print(f"subscribers of a killed door went on after {median(gaps):.2f} s ({min(gaps):.2f} to {max(gaps):.2f})")
+    print(f"a killed door served {median(starts):.2f} s after its start (at most {max(starts):.2f})")
+    for client in clients:
+        client.paho.on_disconnect = None
+        client.paho.disconnect()
+        client.paho.loop_stop()
+
+
+def _publish(client: Client, is_ended: threading.Event) -> None:
+    while not is_ended.is_set():
+        if client.waiting < 50:
+            client.publish()
+        time.sleep(PACE)
+
+
+def main() -> None:
+    """Start the doors, and run."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("kills", nargs="?", type=int, default=20)
+    arguments = parser.parse_args()
+    network = random.randrange(1_000, 60_000)
+    with tempfile.TemporaryDirectory() as path:
+        doors = [Door(Path(path) / name, name, network) for name in NAMES]
+        try:
+            for door in doors:  # none is ready before the voters have found each other
+                door.launch()
+            for door in doors:
+                door.wait()
+            run(doors, arguments.kills)
+        finally:
+            for door in doors:
+                with suppress(ProcessLookupError):
+                    door.end()
+            if os.environ.get("SHOW_ERRORS"):
+                for name in NAMES:
+                    print((Path(path) / name / "errors").read_text()[-3000:])
+
+
+if __name__ == "__main__":
+    main()

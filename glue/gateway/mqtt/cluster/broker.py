@@ -1,0 +1,416 @@
+"""The broker of a door that is one of a cluster: sessions, wills and messages of QoS 1 and 2 are in a model.
+
+A message of QoS 1 or 2 is delivered by every door once it is committed, in the order of the log, and acknowledged then.
+A client with a session that stays, or with a will, is let in once its door has the claim on the session. Every change
+of the session expects this claim. So when a client connects elsewhere, whatever its former door still does is refused,
+and that door closes the former connection as soon as it learns of the new claim. Nobody has to know whether the former
+door is alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple
+
+from glue.gateway.mqtt import codes
+from glue.gateway.mqtt.access import Access
+from glue.gateway.mqtt.broker import Broker
+from glue.gateway.mqtt.cluster.keys import Entry, Owner, mark
+from glue.gateway.mqtt.cluster.replica import Committed, Kept, Moved
+from glue.gateway.mqtt.cluster.shared import LARGEST, Shared
+from glue.gateway.mqtt.cluster.units import claim, forget, guarded
+from glue.gateway.mqtt.codes import ProtocolError
+from glue.gateway.mqtt.identity import Refusal
+from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.packets import Connect, Disconnect, Publish, Will
+from glue.gateway.mqtt.session import LAST_ID, LOST, Client, Parcel, Session, Subscription
+from glue.gateway.mqtt.stored import read_will, will_value
+from glue.gateway.mqtt.subscriptions import receivers
+from glue.model.state import Change, Delete, Operation, Set, Update
+
+TRIES, PAUSE = 20, 0.05
+"""Tries to claim a session that changes at the same time, and seconds between two of them."""
+
+NO_MAJORITY = "no majority of the doors is in reach"
+
+
+class Found(NamedTuple):
+    """A session as a claim finds it."""
+
+    owner: Owner | None
+    will: dict[str, Any] | None
+    expiry: float
+
+
+class ClusterBroker(Broker):
+    """A broker whose sessions any door of the cluster can go on with."""
+
+    promises_subscriptions = True
+
+    def __init__(self, access: Access, random: Random, shared: Shared, limits: Limits | None = None) -> None:
+        """`random` draws client ids for clients that bring none."""
+        super().__init__(access, random, limits)
+        self.shared = shared
+        self.store = shared
+        shared.lost = self._refused
+        self.wall_clock = shared.wall_clock
+        self._left: dict[str, Found] = {}  # sessions that this door gives back, as they will be then
+        self._highest = 0  # number of a claim: no claim of this door has the number of another
+        self.is_chosen = False
+        """Whether this door stores what endpoints publish, and clears the log."""
+
+    @property
+    def stored_to(self) -> int:
+        """Has grown if something is to be committed."""
+        return self.shared.noted
+
+    # ---------------------------------------------------------------------------------------- publications
+
+    def _publish(self, now: float, client: Client, run: Publish) -> None:
+        if run.qos and max(map(len, run.payloads)) > LARGEST:
+            raise ProtocolError(codes.PACKET_TOO_LARGE, f"a message of more than {LARGEST} bytes in a cluster")
+        super()._publish(now, client, run)
+
+    def publish(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:
+        """Propose a run of QoS 1 or 2, which is delivered once it is committed; deliver one of QoS 0 at once."""
+        if sender is not None and self.watchers:
+            self.note_publish(sender.name, run)
+        if run.qos:
+            name = "" if sender is None or sender.session is None else sender.session.client_id
+            is_kept = sender is not None and sender.session is not None and sender.session.is_kept
+            self.shared.offer(now, Entry(run, name), ids if is_kept else ())
+            return
+        if run.retain:
+            self.shared.retain(now, run)
+        self.route(now, run, sender)
+        self.published.append(run)
+
+    def remember(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:
+        """Do nothing: what is to be kept was proposed."""
+
+    def deliver(self, now: float, run: Publish) -> None:
+        """Deliver a run that an endpoint published; sessions that stay get it from the log, if it has QoS 1 or 2."""
+        if run.retain and not self.retain(run):
+            self.statistics["retained messages refused"] += 1
+        self.route(now, run, None)
+        if run.qos and self.is_chosen and self.shared.replica.wanting(run.topic):
+            self.shared.offer(now, Entry(run, is_for_kept=True))
+
+    def _give(self, now: float, run: Publish, subscriptions: list[Subscription], sender: Client | None) -> None:
+        first = subscriptions[0]
+        is_from_log = run.qos > 0 and first.session.is_kept and any(one.qos for one in subscriptions)
+        if is_from_log and run.offset < 0 and not first.is_shared:
+            return
+        super()._give(now, run, subscriptions, sender)
+
+    def put(self, now: float, session: Session, parcel: Parcel, sender: Client | None = None) -> None:
+        """Send a run to a session; what only this one gets goes through the log first, if the session stays."""
+        run = parcel.run
+        if session.is_kept and parcel.qos and run.offset < 0:
+            alone = Publish(run.topic, run.payloads, parcel.qos, parcel.retain, run.properties)
+            alone.expires = run.expires
+            name = "" if sender is None else sender.name
+            self.shared.offer(now, Entry(alone, name, session.client_id, parcel.identifiers))
+            return
+        super().put(now, session, parcel, sender)
+
+    def _arrived(self, now: float, entry: Entry) -> None:
+        """Deliver a run that is committed."""
+        run = entry.run
+        if entry.to:
+            session = self.sessions.get(entry.to)
+            if session is not None and session.is_kept:
+                self.put(now, session, Parcel(run, run.qos, run.retain, entry.identifiers))
+            return
+        author = self.sessions.get(entry.sender) if entry.sender else None
+        if entry.is_for_kept:
+            for session, subscriptions in receivers(self.subscriptions.match(run.topic), author):
+                if session.is_kept:
+                    self._give(now, run, subscriptions, None)
+            return
+        self.route(now, run, None if author is None else author.client)
+        if entry.door == self.shared.door and self.shared.is_own(entry):
+            self.published.append(run)
+
+    def replay_from_network(self, now: float, subscription: Subscription, message: Publish, at: float) -> None:
+        """Give a retained message of an endpoint to a new subscription; the cluster knows those of clients itself."""
+        if mark(message.topic) not in self.shared.replica.retained:
+            super().replay_from_network(now, subscription, message, at)
+
+    # -------------------------------------------------------------------------------------------- committed
+
+    def apply(self, now: float, changes: Sequence[Change]) -> None:
+        """Take committed changes of the model."""
+        for event in self.shared.replica.apply(now, changes):
+            match event:
+                case Entry():
+                    self._arrived(now, event)
+                case Committed(door, number):
+                    self.shared.committed(now, door, number)
+                case Moved(_, before, after):
+                    self._moved(now, before, after)
+                case Kept(run):
+                    self.retain_at(run, run.at)
+
+    def _moved(self, now: float, before: Owner | None, after: Owner | None) -> None:
+        """Give up a session that has another owner."""
+        if before is None or before[1] != self.shared.name:
+            return
+        client_id = before[0]
+        if client_id in self._left and self._left[client_id].owner == after:
+            del self._left[client_id]
+        session = self.sessions.get(client_id)
+        if session is None or session.claim != before[2]:
+            return  # it was left by this door itself
+        if after is not None and after[1]:
+            self._lose(now, session, codes.SESSION_TAKEN_OVER, "the client id connects again")
+        else:
+            self._lose(now, session, codes.SERVER_BUSY, "the other doors took this one for lost")
+
+    def _lose(self, now: float, session: Session, code: int, reason: str) -> None:
+        """Close the connection of a session that is no longer this door's."""
+        session.claim = LOST
+        self.shared.claims.pop(session.client_id, None)
+        if session.client is not None:
+            self.statistics["connections taken over"] += code == codes.SESSION_TAKEN_OVER
+            self.end(now, session.client, code, reason)
+            self.lost(now, session.client)
+        else:
+            self._forget(session)
+
+    def _refused(self, now: float, owner: Owner) -> None:
+        """Give up a session, as a change of it was refused."""
+        self._left.pop(owner[0], None)
+        session = self.sessions.get(owner[0])
+        if session is not None and session.claim == owner[2]:
+            self._lose(now, session, codes.SESSION_TAKEN_OVER, "its session is at another door")
+
+    def cut_off(self, now: float) -> None:
+        """Promise nothing more, as no majority is in reach: close each connection that was promised something."""
+        waiting = [client for client in self.clients.values() if client.waits is not None and client.identity]
+        self.shared.drop()
+        for client in waiting:
+            if not client.is_closing:
+                client.waits = None
+                self._reject(now, client, Refusal(codes.SERVER_UNAVAILABLE, NO_MAJORITY))
+        for client in list(self.clients.values()):
+            session = client.session
+            if session is not None and session.claim > 0:
+                self._lose(now, session, codes.SERVER_BUSY, NO_MAJORITY)
+            elif client.promised:
+                self.end(now, client, codes.SERVER_BUSY, NO_MAJORITY)
+        self._left.clear()
+        self.statistics["times without a majority"] += 1
+
+    # ---------------------------------------------------------------------------------------------- connects
+
+    def enter(self, now: float, client: Client, packet: Connect) -> None:
+        """Let a client in, once this door has the claim on its session."""
+        client_id = packet.client_id or self._new_id()
+        is_known = mark(client_id) in self.shared.replica.owners
+        if not (is_known or packet.will is not None or packet.expiry(self.limits.session_expiry)):
+            self._welcome(now, client, packet, client_id)
+            return
+        client.waits = []
+        self.changed[client] = None
+        self._claim(client, client_id, TRIES, now)
+
+    def _claim(self, client: Client, client_id: str, tries: int, now: float) -> None:
+        packet = client.connect
+        assert packet is not None
+        if client.waits is None or client.link not in self.clients or client.is_closing:
+            return
+        if not self.shared.is_ready or not tries:
+            client.waits = None
+            reason = "the view of the cluster is old" if self.shared.is_ready else NO_MAJORITY
+            self._reject(now, client, Refusal(codes.SERVER_UNAVAILABLE, reason))
+            return
+        hash, replica = mark(client_id), self.shared.replica
+        known = Found(replica.owners.get(hash), replica.wills.get(hash), replica.terms.get(hash, {}).get("expiry", 0))
+        found: Found = self._left.get(client_id, known)
+        present, will = found.owner, found.will
+        number = self._highest = max(self._highest, 0 if present is None else present[2]) + 1
+        unit = claim(hash, present, (client_id, self.shared.name, number), will)
+        is_new = present is None or packet.clean or not found.expiry
+        if present is not None and is_new:
+            unit.add(*(one for one in forget(hash) if one.key != f"o/{hash}"))  # type: ignore[union-attr]
+        elif will is not None:
+            unit.add(Delete(f"w/{hash}"))
+        if will is not None and (is_new or (present is not None and present[1] and not _delay(will))):
+            unit.add(*self.will_operations(now, will))
+        if packet.will is not None:
+            unit.add(Set(f"w/{hash}", {"will": will_value(packet.will)}))
+        unit.add(Update(f"a/{hash}", {"expiry": packet.expiry(self.limits.session_expiry), "away": None}))
+        unit.committed = partial(self._claimed, client, client_id, number, not is_new)
+        unit.refused = partial(self._claim_again, client, client_id, present, tries)
+        self.shared.propose(unit)
+        self.shared.is_urgent = True
+
+    def _claim_again(self, client: Client, client_id: str, expected: Owner | None, tries: int, now: float) -> None:
+        """Go on with a claim that was refused: wait for what it did not know of, and try again if that was an end.
+
+        If it was another claim, the client is connected to another door, perhaps since later: what it sent here may be
+        old, and must not be taken.
+        """
+        if client.waits is None or client.link not in self.clients or client.is_closing:
+            return
+        found = self.shared.replica.owners.get(mark(client_id))
+        if found == expected and tries and self.shared.is_ready:
+            self.at(now + PAUSE, partial(self._claim_again, client, client_id, expected, tries - 1))
+        elif found is None or (expected is not None and expected[1] and found[1:] == ("", expected[2] + 1)):
+            self._claim(client, client_id, tries, now)
+        else:
+            client.waits = None
+            self._reject(now, client, Refusal(codes.SERVER_BUSY, "the client id connects at another door"))
+
+    def _claimed(self, client: Client, client_id: str, number: int, is_present: bool, now: float) -> None:
+        """Go on with a client whose session is this door's now."""
+        packet, hash = client.connect, mark(client_id)
+        assert packet is not None
+        owner = self.shared.replica.owners.get(hash)
+        self._left.pop(client_id, None)
+        if client.waits is None or client.link not in self.clients or client.is_closing:
+            if owner is not None and any(isinstance(one, Disconnect) for one in client.waits or ()):
+                unit = guarded(hash, owner, self.shared.replica.wills.get(hash))
+                unit.add(*self.leaving(now, hash, owner, packet.expiry(self.limits.session_expiry), None))
+                self.shared.propose(unit)
+            return  # else it is given back as one without a connection
+        waiting, client.waits = client.waits, None
+        if owner != (client_id, self.shared.name, number):
+            self._reject(now, client, Refusal(codes.SERVER_BUSY, "the client id connects again"))
+            return
+        former = self.sessions.get(client_id)
+        if former is not None and former.client is not None:  # one without a claim
+            self._take_over(now, former)
+        self.shared.claims[client_id] = number
+        if is_present:
+            self.sessions[client_id] = self._restored(client_id, hash)
+        self._welcome(now, client, packet, client_id)
+        self.handle(now, client, waiting)
+
+    def _restored(self, client_id: str, hash: str) -> Session:
+        """A session as it is in the model."""
+        session = Session(client_id, self.limits.queue_messages, self.limits.queue_bytes)
+        progress = self.shared.replica.progress(hash)
+        session.is_kept = True
+        session.shelved = dict(progress.sent)
+        session.released = dict.fromkeys(progress.released)
+        session.received = set(progress.received)
+        session.read_at = progress.next
+        taken = [*session.shelved, *session.released]
+        session.next_id = max(taken) % LAST_ID + 1 if taken else 1
+        for name, (options, since) in self.shared.replica.filters(hash).items():
+            subscription = Subscription(
+                session, name, options & 3, bool(options >> 2 & 1), bool(options >> 3 & 1), options >> 4
+            )
+            subscription.since = since
+            self.subscriptions.add(subscription)
+        return session
+
+    def unshelve(self, now: float, session: Session) -> None:
+        """Read the messages in flight from the log; those that have expired there are done."""
+        numbers = list(session.shelved)
+        super().unshelve(now, session)
+        gone = [number for number in numbers if number not in session.inflight]
+        if gone:
+            self.note_acknowledged(session, gone)
+
+    def _store_session(self, now: float, session: Session, will: Will | None) -> None:
+        number = self.shared.claims.get(session.client_id)
+        if number is None:
+            return
+        session.claim = number
+        if session.is_kept:
+            self.unshelve(now, session)
+        elif session.expiry > 0:
+            session.is_kept = True
+            self.shared.note("next", session.client_id, self.shared.end)
+
+    # -------------------------------------------------------------------------------------------------- ends
+
+    def leave(self, now: float, session: Session, expires_at: float) -> None:
+        """Give a session back to the cluster, as it has no connection any more."""
+        if not session.claim:
+            super().leave(now, session, expires_at)
+            return
+        self._forget(session)
+        unit = self.shared.unit_of(session.client_id) if session.claim != LOST else None
+        if unit is None:
+            return
+        will = None if session.will is None else {"will": will_value(session.will)}
+        operations = self.leaving(now, mark(session.client_id), unit.owner, session.expiry, will)
+        unit.add(*operations)
+        self._left[session.client_id] = _outcome(unit.owner, session.expiry, operations)
+        self.shared.claims.pop(session.client_id)
+        self.shared.is_urgent = True
+
+    def leaving(
+        self, now: float, hash: str, owner: Owner, expiry: float, will: dict[str, Any] | None
+    ) -> list[Operation]:
+        """The operations by which a session has no connection any more; its will is published, or becomes due."""
+        unix = self.wall_clock()
+        operations = forget(hash)
+        if expiry > 0:
+            operations = [Set(f"o/{hash}", [owner[0], "", owner[2] + 1])]
+            operations.append(Update(f"a/{hash}", {"expiry": expiry, "away": unix}))
+        delay = min(_delay(will), expiry)
+        if will is not None and delay > 0:
+            operations.append(Set(f"w/{hash}", {**will, "due": unix + delay}))
+        elif expiry > 0:
+            operations.append(Delete(f"w/{hash}"))
+        if will is not None and delay <= 0:
+            operations += self.will_operations(now, will)
+        return operations
+
+    def will_operations(self, now: float, value: dict[str, Any]) -> list[Operation]:
+        """The operations that publish a will."""
+        will = read_will(value["will"])
+        assert will is not None
+        properties = {name: one for name, one in will.properties.items() if name != "will_delay_interval"}
+        run = Publish(will.topic, (will.payload,), will.qos, will.retain, properties or None)
+        if "message_expiry_interval" in properties:
+            run.expires = now + properties["message_expiry_interval"]
+        run.at = self.wall_clock()
+        self.statistics["wills published"] += 1
+        return self.shared.publication(now, Entry(run))
+
+    def _forget(self, session: Session) -> None:
+        """Know a session no more here."""
+        for subscription in list(session.subscriptions.values()):
+            self.subscriptions.remove(subscription)
+        if self.sessions.get(session.client_id) is session:
+            del self.sessions[session.client_id]
+        self.note_session(session, "ended")
+
+    def end_session(self, now: float, session: Session) -> None:
+        """End a session; one of the cluster is given back, to be ended there."""
+        if not session.claim:
+            super().end_session(now, session)
+        elif session.claim != LOST:
+            session.expiry = 0.0
+            self.leave(now, session, now)
+        else:
+            self._forget(session)
+
+    def taken(self, now: float, client_id: str, door: str) -> Any:
+        """Hand over a session to a door that is not of the cluster: none that the cluster keeps."""
+        session = self.sessions.get(client_id)
+        return super().taken(now, client_id, door) if session is not None and not session.claim else None
+
+
+def _outcome(owner: Owner, expiry: float, operations: Sequence[Operation]) -> Found:
+    """A session after its end here."""
+    if expiry <= 0:
+        return Found(None, None, 0.0)
+    wills = [one.value for one in operations if isinstance(one, Set) and one.key.startswith("w/")]
+    return Found((owner[0], "", owner[2] + 1), wills[0] if wills else None, expiry)
+
+
+def _delay(will: dict[str, Any] | None) -> float:
+    """Seconds between the end of the connection and the publication of a will."""
+    if will is None:
+        return 0.0
+    properties = will["will"][4]
+    return float(properties.get("will_delay_interval", 0))

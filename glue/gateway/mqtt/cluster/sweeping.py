@@ -1,0 +1,147 @@
+"""What nobody else does in a cluster: sessions of dead doors, wills that are due, sessions that end, and old messages.
+
+Every door gives back what it owns without a connection. One door, the chosen one, does the rest. Should two doors take
+themselves for the chosen one, the model lets only one of them do each thing: every unit expects what its door has seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from functools import partial
+
+from glue.gateway.mqtt.cluster.broker import ClusterBroker
+from glue.gateway.mqtt.cluster.keys import Owner
+from glue.gateway.mqtt.cluster.units import Unit, forget, guarded
+from glue.model.state import Delete, Update
+
+INTERVAL = 0.5
+"""Seconds between two sweeps."""
+
+GRACE = 1.5
+"""Seconds for which a door must be unknown to be taken for dead."""
+
+TOGETHER, CLEARED = 200, 800
+"""Sessions changed, and messages removed, in a sweep."""
+
+
+class Sweeping:
+    """The sweeps of one door. `is_chosen` of its broker says whether it is the chosen one."""
+
+    def __init__(self, broker: ClusterBroker) -> None:
+        self._broker = broker
+        self._shared = broker.shared
+        self._missing: dict[str, float] = {}  # since when a door is unknown
+        self._odd: set[tuple[str, int]] = set()  # own sessions without a connection, at the last sweep
+        self._clearing = -1  # how often the door had been cut off when it proposed to remove messages; -1: it did not
+
+    def sweep(self, now: float, living: Collection[str]) -> None:
+        """Do what is due. `living` are the names of the doors that are known to live."""
+        shared, broker = self._shared, self._broker
+        if not shared.is_ready:
+            self._missing.clear()
+            return
+        replica, unix = shared.replica, shared.wall_clock()
+        odd, left = set[tuple[str, int]](), TOGETHER
+        doors = {owner[1] for owner in replica.owners.values()} - {"", shared.name}
+        self._missing = {door: self._missing.get(door, now) for door in doors if door not in living}
+        dead = {door for door, since in self._missing.items() if broker.is_chosen and now - since >= GRACE}
+        for hash, owner in list(replica.owners.items()):
+            if left <= 0:
+                break
+            if owner[1] in dead:
+                self._bury(now, hash, owner)
+                left -= 1
+            elif owner[1] == shared.name:
+                if not self._has(owner):
+                    odd.add((hash, owner[2]))
+                    if (hash, owner[2]) in self._odd:
+                        self._bury(now, hash, owner)
+                        left -= 1
+            elif not owner[1] and broker.is_chosen:
+                left -= self._end(now, unix, hash, owner)
+        self._odd = odd
+        if broker.is_chosen and self._clearing != shared.drops:
+            self._clear(now)
+
+    def _has(self, owner: Owner) -> bool:
+        session = self._broker.sessions.get(owner[0])
+        return session is not None and session.claim == owner[2]
+
+    def _bury(self, now: float, hash: str, owner: Owner) -> None:
+        """Give back a session that nobody is connected with any more."""
+        replica = self._shared.replica
+        will = replica.wills.get(hash)
+        unit = guarded(hash, owner, will)
+        expiry = float(replica.terms.get(hash, {}).get("expiry", 0))
+        unit.add(*self._broker.leaving(now, hash, owner, expiry, will))
+        self._shared.propose(unit)
+        self._shared.is_urgent = True
+
+    def _end(self, now: float, unix: float, hash: str, owner: Owner) -> bool:
+        """Publish a will that is due, and end a session that has been away for too long; whether there was anything."""
+        replica = self._shared.replica
+        will, terms = replica.wills.get(hash), replica.terms.get(hash, {})
+        is_over = terms.get("away", unix) + terms.get("expiry", 0) <= unix
+        is_due = will is not None and (is_over or will.get("due", unix) <= unix)
+        if not (is_over or is_due):
+            return False
+        unit = guarded(hash, owner, will)
+        if is_over:
+            self._broker.statistics["sessions expired"] += 1
+            unit.add(*forget(hash))
+        else:
+            unit.add(Delete(f"w/{hash}"))
+        if is_due and will is not None:
+            unit.add(*self._broker.will_operations(now, will))
+        self._shared.propose(unit)
+        self._shared.is_urgent = True
+        return True
+
+    # ------------------------------------------------------------------------------------------ messages
+
+    def _clear(self, now: float) -> None:
+        """Remove messages that no session needs any more."""
+        replica = self._shared.replica
+        keys: list[str] = []
+        for entry in replica:
+            if replica.is_done(now, entry):
+                keys.append(entry.key)
+                if len(keys) >= CLEARED:
+                    break
+        if keys:
+            unit = Unit([], [Delete(key) for key in keys])
+            unit.committed = self._cleared
+            self._clearing = self._shared.drops
+            self._shared.propose(unit)
+            self._shared.is_urgent = True
+        limits = self._broker.limits
+        if replica.messages > limits.queue_messages or replica.bytes > limits.queue_bytes:
+            self._shorten(now)
+
+    def _cleared(self, now: float) -> None:
+        self._clearing = -1
+
+    def _shorten(self, now: float) -> None:
+        """Drop the oldest messages of sessions for which too many wait."""
+        replica, limits = self._shared.replica, self._broker.limits
+        messages: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        firsts: dict[str, int] = {}
+        for entry in reversed(list(replica)):
+            for hash in entry.wanted:
+                if hash not in replica.owners or replica.progress(hash).next >= entry.end or hash in firsts:
+                    continue
+                messages[hash] += entry.run.count
+                sizes[hash] += entry.run.size
+                if messages[hash] > limits.queue_messages or sizes[hash] > limits.queue_bytes:
+                    firsts[hash] = entry.end
+        for hash, first in firsts.items():
+            owner = replica.owners[hash]
+            unit = Unit(guarded(hash, owner, None).guards[:1], [Update(f"p/{hash}", {"next": first})])
+            unit.committed = partial(self._dropped, owner[0])
+            self._shared.propose(unit)
+
+    def _dropped(self, client_id: str, now: float) -> None:
+        self._broker.statistics["messages dropped"] += 1
+        self._broker.warn(f"the oldest messages that wait for {client_id!r} are dropped: too many wait")

@@ -1,0 +1,90 @@
+"""Doors of a cluster with real sockets: sessions go on at another door, and each client hears each other one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from itertools import product
+from typing import Any
+
+import pytest
+
+import glue.aio
+from glue.gateway.mqtt import Gateway
+from glue.gateway.mqtt.cluster import joining
+from glue.gateway.thread import in_thread
+from tests.gateway.mqtt.test_door import PahoClient
+from tests.support.lan import PATIENCE, Lan
+
+paho = pytest.importorskip("paho.mqtt.client")
+
+
+def opened(lan: Lan, name: str) -> AbstractContextManager[Gateway]:
+    """A door of a cluster of three."""
+
+    @asynccontextmanager
+    async def entered() -> AsyncIterator[Gateway]:
+        async with glue.aio.Endpoint(name, **lan.settings) as endpoint:
+            shared = endpoint.model("doors", voters=3, election_timeout=0.2)
+            async with Gateway(endpoint, port=0, host="127.0.0.1", system_interval=0.0, shared=shared) as gateway:
+                yield gateway
+
+    return in_thread(entered)
+
+
+@pytest.fixture
+def doors(lan: Lan, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Gateway, ExitStack]]]:
+    """Three doors, each with the stack that closes it."""
+    monkeypatch.setattr(joining, "SETTLE", 0.2)
+
+    async def all_opened(stacks: list[ExitStack]) -> list[Gateway]:
+        opening = [asyncio.to_thread(stack.enter_context, opened(lan, f"door-{n}")) for n, stack in enumerate(stacks)]
+        return await asyncio.gather(*opening)
+
+    with ExitStack() as whole:
+        stacks = [whole.enter_context(ExitStack()) for _ in range(3)]
+        yield list(zip(asyncio.run(all_opened(stacks)), stacks, strict=True))
+
+
+def kept(client_id: str, door: Gateway, **options: Any) -> PahoClient:
+    """A client of MQTT 3.1.1 with a session that is kept."""
+    return PahoClient(client_id, door.port, clean_session=False, **options)
+
+
+def test_each_client_hears_each_other_one_once_with_its_qos(doors: list[tuple[Gateway, ExitStack]]) -> None:
+    clients = [PahoClient(f"c{number}", door.port) for number, (door, _) in enumerate(doors)]
+    for client, qos in product(clients, (1, 2)):
+        client.subscribe(f"q{qos}/#", qos)
+    for number, client in enumerate(clients):
+        for qos in (1, 2):
+            client.paho.publish(f"q{qos}/{number}", b"%d" % number, qos).wait_for_publish(PATIENCE)
+    expected = {(f"q{qos}/{number}", b"%d" % number, qos, False) for qos in (1, 2) for number in range(3)}
+    for client in clients:
+        assert {client.next() for _ in range(6)} == expected
+        assert client.messages.empty()
+        client.close()
+
+
+def test_a_session_goes_on_at_another_door(doors: list[tuple[Gateway, ExitStack]]) -> None:
+    (first, stack), (second, _), (third, _) = doors
+    subscriber = kept("s", first)
+    subscriber.subscribe("t/#", 2)
+    publisher = kept("p", third)
+    publisher.paho.publish("t/1", b"one", 2).wait_for_publish(PATIENCE)
+    assert subscriber.next() == ("t/1", b"one", 2, False)
+    again = kept("s", second)
+    assert subscriber.paho is not again.paho
+    publisher.paho.publish("t/2", b"two", 2).wait_for_publish(PATIENCE)
+    assert again.next() == ("t/2", b"two", 2, False)
+    subscriber.close()
+    again.close()
+    stack.close()
+    publisher.paho.publish("t/3", b"three", 1, retain=True).wait_for_publish(PATIENCE)
+    back = kept("s", third)
+    assert back.next() == ("t/3", b"three", 1, False)
+    other = PahoClient("other", second.port)
+    other.subscribe("t/3")
+    assert other.next() == ("t/3", b"three", 0, True)
+    for client in (back, other, publisher):
+        client.close()
