@@ -372,6 +372,8 @@ class Swarm:
         for mortal in self.mortals:
             mortal.read()
             mortal.break_off()
+        self.settle(self._is_quiet)
+        self.check_uniqueness()
         for one in (*self.clients, *self.mortals):
             for device in one.forgotten:
                 device.leave()
@@ -402,6 +404,12 @@ class Swarm:
                 break
         self.random = random
         assert quiet > 20, "the cluster does not come to rest"
+
+    def check_uniqueness(self) -> None:
+        """Every client is connected at one door alone."""
+        for client in self.clients:
+            places = [door for door in self.doors if client.name in door.broker.sessions]
+            assert places == [client.door], (client.name, "is at", [door.shared.name for door in places])
 
     def check(self) -> None:
         """Every promise was kept."""
