@@ -90,15 +90,23 @@ class Door:
         self.broker.advance(now)
 
 
-class Client:
+class Connected:
+    """What all clients have."""
+
+    device: mqtt.Device | None = None
+    door: Door | None = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.forgotten: list[mqtt.Device] = []  # connections that broke, which their doors may not know yet
+
+
+class Client(Connected):
     """A client with a session that is kept, and its own side of it."""
 
     def __init__(self, name: str, qos: int) -> None:
-        self.name = name
+        super().__init__(name)
         self.qos = qos
-        self.device: mqtt.Device | None = None
-        self.door: Door | None = None
-        self.forgotten: list[mqtt.Device] = []  # connections that broke, which their doors may not know yet
         self.waiting: dict[int, bytes] = {}  # PUBLISH was sent, PUBACK or PUBREC is awaited
         self.releasing: dict[int, bytes] = {}  # PUBREL was sent, PUBCOMP is awaited
         self.held: dict[int, None] = {}  # QoS 2: received, and not yet released
@@ -180,14 +188,11 @@ class Client:
             self.order[name].append(int(place))
 
 
-class Mortal:
+class Mortal(Connected):
     """A client with a will, which lets each of its connections end in one way or another."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.device: mqtt.Device | None = None
-        self.door: Door | None = None
-        self.forgotten: list[mqtt.Device] = []  # connections that broke, which their doors may not know yet
+        super().__init__(name)
         self.life = 0
         self.is_admitted = False
         self.due: dict[bytes, tuple[int, int]] = {}  # how often each will may come, at least and at most
@@ -247,6 +252,11 @@ class Swarm:
         self.limbo: list[list[Operation]] = []
         self.clients = [Client("a", 1), Client("b", 1), Client("c", 2), Client("d", 2)]
         self.mortals = [Mortal("m"), Mortal("n")]
+
+    @property
+    def everybody(self) -> list[Connected]:
+        """All clients."""
+        return [*self.clients, *self.mortals]
 
     def _door(self, number: int) -> Door:
         self.lives += 1
@@ -348,7 +358,7 @@ class Swarm:
         """Kill a door, and start it again; all of its connections break."""
         if door.proposed is not None and self.random.random() < 0.5:
             self.limbo.append(door.proposed)
-        for one in (*self.clients, *self.mortals):
+        for one in self.everybody:
             if one.door is door:
                 one.device = one.door = None
         self.doors[door.number] = self._door(door.number)
@@ -374,7 +384,7 @@ class Swarm:
             mortal.break_off()
         self.settle(self._is_quiet)
         self.check_uniqueness()
-        for one in (*self.clients, *self.mortals):
+        for one in self.everybody:
             for device in one.forgotten:
                 device.leave()
         self.settle(self._is_quiet)

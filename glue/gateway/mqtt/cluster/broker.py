@@ -1,6 +1,5 @@
 """The broker of a door that is one of a cluster: sessions, wills and messages of QoS 1 and 2 are in a model.
 
-A message of QoS 1 or 2 is delivered by every door once it is committed, in the order of the log, and acknowledged then.
 A client with a session that stays, or with a will, is let in once its door has the claim on the session. Every change
 of the session expects this claim. So when a client connects elsewhere, whatever its former door still does is refused,
 and that door closes the former connection as soon as it learns of the new claim. Nobody has to know whether the former
@@ -16,18 +15,16 @@ from typing import Any, NamedTuple
 
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.access import Access
-from glue.gateway.mqtt.broker import Broker
+from glue.gateway.mqtt.cluster.delivering import Delivering
 from glue.gateway.mqtt.cluster.keys import Entry, Owner, mark
 from glue.gateway.mqtt.cluster.replica import Committed, Kept, Moved
-from glue.gateway.mqtt.cluster.shared import LARGEST, Shared
+from glue.gateway.mqtt.cluster.shared import Shared
 from glue.gateway.mqtt.cluster.units import claim, forget, guarded
-from glue.gateway.mqtt.codes import ProtocolError
 from glue.gateway.mqtt.identity import Refusal
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Connect, Disconnect, Publish, Will
-from glue.gateway.mqtt.session import LAST_ID, LOST, Client, Parcel, Session, Subscription
+from glue.gateway.mqtt.session import LAST_ID, LOST, Client, Session, Subscription
 from glue.gateway.mqtt.stored import read_will, will_value
-from glue.gateway.mqtt.subscriptions import receivers
 from glue.model.state import Change, Delete, Operation, Set, Update
 
 TRIES, PAUSE = 20, 0.05
@@ -44,100 +41,15 @@ class Found(NamedTuple):
     expiry: float
 
 
-class ClusterBroker(Broker):
+class ClusterBroker(Delivering):
     """A broker whose sessions any door of the cluster can go on with."""
-
-    promises_subscriptions = True
 
     def __init__(self, access: Access, random: Random, shared: Shared, limits: Limits | None = None) -> None:
         """`random` draws client ids for clients that bring none."""
-        super().__init__(access, random, limits)
-        self.shared = shared
-        self.store = shared
+        super().__init__(access, random, shared, limits)
         shared.lost = self._refused
-        self.wall_clock = shared.wall_clock
         self._left: dict[str, Found] = {}  # sessions that this door gives back, as they will be then
         self._highest = 0  # number of a claim: no claim of this door has the number of another
-        self.is_chosen = False
-        """Whether this door stores what endpoints publish, and clears the log."""
-
-    @property
-    def stored_to(self) -> int:
-        """Has grown if something is to be committed."""
-        return self.shared.noted
-
-    # ---------------------------------------------------------------------------------------- publications
-
-    def _publish(self, now: float, client: Client, run: Publish) -> None:
-        if run.qos and max(map(len, run.payloads)) > LARGEST:
-            raise ProtocolError(codes.PACKET_TOO_LARGE, f"a message of more than {LARGEST} bytes in a cluster")
-        super()._publish(now, client, run)
-
-    def publish(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:
-        """Propose a run of QoS 1 or 2, which is delivered once it is committed; deliver one of QoS 0 at once."""
-        if sender is not None and self.watchers:
-            self.note_publish(sender.name, run)
-        if run.qos:
-            name = "" if sender is None or sender.session is None else sender.session.client_id
-            is_kept = sender is not None and sender.session is not None and sender.session.is_kept
-            self.shared.offer(now, Entry(run, name), ids if is_kept else ())
-            return
-        if run.retain:
-            self.shared.retain(now, run)
-        self.route(now, run, sender)
-        self.published.append(run)
-
-    def remember(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:
-        """Do nothing: what is to be kept was proposed."""
-
-    def deliver(self, now: float, run: Publish) -> None:
-        """Deliver a run that an endpoint published; sessions that stay get it from the log, if it has QoS 1 or 2."""
-        if run.retain and not self.retain(run):
-            self.statistics["retained messages refused"] += 1
-        self.route(now, run, None)
-        if run.qos and self.is_chosen and self.shared.replica.wanting(run.topic):
-            self.shared.offer(now, Entry(run, is_for_kept=True))
-
-    def _give(self, now: float, run: Publish, subscriptions: list[Subscription], sender: Client | None) -> None:
-        first = subscriptions[0]
-        is_from_log = run.qos > 0 and first.session.is_kept and any(one.qos for one in subscriptions)
-        if is_from_log and run.offset < 0 and not first.is_shared:
-            return
-        super()._give(now, run, subscriptions, sender)
-
-    def put(self, now: float, session: Session, parcel: Parcel, sender: Client | None = None) -> None:
-        """Send a run to a session; what only this one gets goes through the log first, if the session stays."""
-        run = parcel.run
-        if session.is_kept and parcel.qos and run.offset < 0:
-            alone = Publish(run.topic, run.payloads, parcel.qos, parcel.retain, run.properties)
-            alone.expires = run.expires
-            name = "" if sender is None else sender.name
-            self.shared.offer(now, Entry(alone, name, session.client_id, parcel.identifiers))
-            return
-        super().put(now, session, parcel, sender)
-
-    def _arrived(self, now: float, entry: Entry) -> None:
-        """Deliver a run that is committed."""
-        run = entry.run
-        if entry.to:
-            session = self.sessions.get(entry.to)
-            if session is not None and session.is_kept:
-                self.put(now, session, Parcel(run, run.qos, run.retain, entry.identifiers))
-            return
-        author = self.sessions.get(entry.sender) if entry.sender else None
-        if entry.is_for_kept:
-            for session, subscriptions in receivers(self.subscriptions.match(run.topic), author):
-                if session.is_kept:
-                    self._give(now, run, subscriptions, None)
-            return
-        self.route(now, run, None if author is None else author.client)
-        if entry.door == self.shared.door and self.shared.is_own(entry):
-            self.published.append(run)
-
-    def replay_from_network(self, now: float, subscription: Subscription, message: Publish, at: float) -> None:
-        """Give a retained message of an endpoint to a new subscription; the cluster knows those of clients itself."""
-        if mark(message.topic) not in self.shared.replica.retained:
-            super().replay_from_network(now, subscription, message, at)
 
     # -------------------------------------------------------------------------------------------- committed
 
@@ -146,7 +58,7 @@ class ClusterBroker(Broker):
         for event in self.shared.replica.apply(now, changes):
             match event:
                 case Entry():
-                    self._arrived(now, event)
+                    self.arrived(now, event)
                 case Committed(door, number):
                     self.shared.committed(now, door, number)
                 case Moved(_, before, after):

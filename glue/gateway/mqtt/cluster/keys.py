@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from glue.contract.hashing import blake2s
 from glue.gateway.mqtt.packets import Publish
-from glue.gateway.mqtt.stored import lively, plain
+from glue.gateway.mqtt.stored import lively, plain, read_will
 
 Owner = tuple[str, str, int]
 """The client id of a session, the door that has its client ("" for none), and the number of the claim."""
@@ -96,6 +96,33 @@ def read_entry(value: Any, key: str, index: int, to_monotonic: float) -> Entry:
     return entry
 
 
+def check_text(value: Any) -> str:
+    """Return a text. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.80}: expected a text")
+    return value
+
+
+def read_owner(value: Any) -> Owner:
+    """Read the owner of a session. Raises ValueError, TypeError."""
+    client_id, door, number = value
+    return check_text(client_id), check_text(door), int(number)
+
+
+def read_terms(value: Any) -> dict[str, float]:
+    """Read how long a session outlives its connection. Raises ValueError, TypeError, AttributeError."""
+    return {name: float(seconds) for name, seconds in value.items()}
+
+
+def check_will(value: Any) -> None:
+    """Raise ValueError, TypeError or KeyError for what is no will with its time."""
+    will = read_will(value["will"])
+    if will is None or will.qos not in (0, 1, 2):
+        raise ValueError(f"{value!r:.80}: expected a will")
+    float(value.get("due", 0)), float(will.properties.get("will_delay_interval", 0))
+    check_text(will.topic)
+
+
 class Progress(NamedTuple):
     """What of a session was sent, and is under way."""
 
@@ -115,9 +142,9 @@ class Progress(NamedTuple):
 def read_progress(value: Any) -> Progress:
     """Read the progress of a session; of nothing, the beginning."""
     found = value or {}
-    sent = sorted((place[0], int(number), place[1]) for number, place in found.get("sent", {}).items())
+    sent = sorted((int(place[0]), int(number), int(place[1])) for number, place in found.get("sent", {}).items())
     return Progress(
-        found.get("next", 0),
+        int(found.get("next", 0)),
         {number: (offset, options) for offset, number, options in sent},
         [int(number) for number in found.get("rel", ())],
         [int(number) for number in found.get("in", ())],

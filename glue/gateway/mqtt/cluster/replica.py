@@ -13,7 +13,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from glue.gateway.mqtt.cluster.keys import Entry, Owner, Progress, mark, offset_of, read_entry, read_progress
+from glue.gateway.mqtt.cluster.keys import (
+    Entry,
+    Owner,
+    Progress,
+    check_text,
+    check_will,
+    mark,
+    offset_of,
+    read_entry,
+    read_owner,
+    read_progress,
+    read_terms,
+)
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.stored import read_run_value
 from glue.gateway.mqtt.subscriptions import shared_parts
@@ -79,7 +91,12 @@ class Replica:
         """What of a session was sent."""
         found = self._progress.get(hash, b"null")
         if isinstance(found, bytes):
-            found = self._progress[hash] = read_progress(orjson.loads(found))
+            try:
+                found = read_progress(orjson.loads(found))
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+                self.malformed += 1
+                found = read_progress(None)
+            self._progress[hash] = found
         return found
 
     def wanting(self, topic: str) -> tuple[str, ...]:
@@ -146,17 +163,19 @@ class Replica:
             self.batches[int(rest)] = int(value)
             batches.append(Committed(int(rest), int(value)))
         elif kind == "o":
-            before, after = self.owners.get(rest), None if value is None else (value[0], value[1], int(value[2]))
+            before, after = self.owners.get(rest), None if value is None else read_owner(value)
             self._set(self.owners, rest, after)
             return (Moved(rest, before, after),)
         elif kind == "f":
             self._subscribe(rest, value or {})
         elif kind == "a":
-            self._set(self.terms, rest, value)
+            self._set(self.terms, rest, None if value is None else read_terms(value))
         elif kind == "w":
+            if value is not None:
+                check_will(value)
             self._set(self.wills, rest, value)
         elif kind == "d":
-            self._set(self.doors, int(rest), value)
+            self._set(self.doors, int(rest), value if value is None else check_text(value))
         elif kind == "r":
             return self._retain(now, rest, value)
         return ()
@@ -169,6 +188,7 @@ class Replica:
             table[key] = value
 
     def _subscribe(self, hash: str, after: dict[str, Any]) -> None:
+        after = {name: [int(options), int(since)] for name, (options, since) in after.items()}
         before = self._filters.get(hash, {})
         for name in sorted(before.keys() ^ after.keys()):
             pattern = shared_parts(name)[1]
