@@ -10,7 +10,7 @@ from glue.gateway.mqtt.cluster.shared import BATCH_OPERATIONS, LARGEST
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
 from glue.model.state import Change, Set
-from tests.gateway.mqtt.cluster_swarm import Door, Log
+from tests.gateway.mqtt.cluster_doors import Door, Log
 from tests.support import mqtt
 from tests.support.mqtt import Device
 
