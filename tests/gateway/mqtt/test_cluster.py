@@ -186,6 +186,17 @@ def test_a_session_ends_when_its_time_is_over() -> None:
     assert cluster.connect(cluster.doors[1]).read()[0].body[:2] == b"\x00\x00"
 
 
+def test_the_sessions_that_are_away_longest_make_room() -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    door.broker.limits = Limits(sessions=2)
+    for number in range(4):
+        cluster.connect(door, f"s{number}").leave()
+        cluster.settle()
+        cluster.pass_time(1)
+    assert sorted(owner[0] for owner in door.shared.replica.owners.values()) == ["s2", "s3"]
+
+
 def test_a_clean_start_ends_the_session_of_another_door() -> None:
     cluster = Cluster()
     cluster.subscriber(cluster.doors[0], ("t", 1))

@@ -31,6 +31,7 @@ class Delivering(Broker):
         super().__init__(access, random, limits)
         self.shared = shared
         self.store = shared
+        shared.retained_limit = self.limits.retained
         self.wall_clock = shared.wall_clock
         self.is_chosen = False
         """Whether this door stores what endpoints publish, and clears the log."""

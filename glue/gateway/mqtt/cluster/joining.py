@@ -159,11 +159,15 @@ class Joining:
         changes, self._changes = self._changes, []
         broker = self.broker
         broker.apply(time.monotonic(), changes)
-        if self._was_full and not self.shared.is_full:
-            broker.changed.update(dict.fromkeys(broker.clients.values()))
-        self._was_full = self.shared.is_full
         self._done.set()
+        self._read_on()
         self._flush()
+
+    def _read_on(self) -> None:
+        """Let publishers be read again once there is room."""
+        if self._was_full and not self.shared.is_full:
+            self.broker.changed.update(dict.fromkeys(self.broker.clients.values()))
+        self._was_full = self.shared.is_full
 
     # ------------------------------------------------------------------------------------------- proposing
 
@@ -234,6 +238,7 @@ class Joining:
             self.broker.subscriptions.is_changed = True
         if now >= self._settled_at:
             self._sweeping.sweep(now, living)
+        self._read_on()
         self._flush()
 
     def _cut_off(self, reason: str) -> None:

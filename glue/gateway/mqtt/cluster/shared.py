@@ -66,6 +66,7 @@ class Shared:
         """The number of the claim on each session that this door owns, by client id."""
         self.lost: Callable[[float, Owner], None] = lambda now, owner: None
         """Called when something of a session was refused, as it is no longer this door's."""
+        self.retained_limit = 1_000_000
         self.drops = 0
         """How often the door was cut off."""
         self.noted = 0
@@ -185,14 +186,20 @@ class Shared:
         value = entry_value(entry, 0, self.wall_clock() - now)  # it gets its place with its batch
         self._messages += 1
         operations: list[Operation] = [Set(f"m/{self.door}/{self.name}-{self._messages}", value)]
-        if run.retain and not entry.to:
+        if run.retain and not entry.to and self._has_room(run.topic):
             operations.append(self.retention(now, run))
         return operations
 
     def retain(self, now: float, run: Publish) -> None:
         """Retain a run of QoS 0, which is delivered without the log."""
-        self.propose(Unit([], [self.retention(now, run)]))
-        self.is_urgent = True
+        if self._has_room(run.topic):
+            self.propose(Unit([], [self.retention(now, run)]))
+            self.is_urgent = True
+
+    def _has_room(self, topic: str) -> bool:
+        """Whether a message of a topic may be retained."""
+        retained = self.replica.retained
+        return len(retained) < self.retained_limit or mark(topic) in retained
 
     def is_own(self, entry: Entry) -> bool:
         """Whether this life of the door has proposed a run."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from functools import partial
+from heapq import nsmallest
 
 from glue.gateway.mqtt.cluster.broker import ClusterBroker
 from glue.gateway.mqtt.cluster.keys import Owner
@@ -61,6 +62,8 @@ class Sweeping:
             elif not owner[1] and broker.is_chosen:
                 left -= self._end(now, unix, hash, owner)
         self._odd = odd
+        if broker.is_chosen and len(replica.owners) > broker.limits.sessions:
+            self._make_room(now)
         if broker.is_chosen and self._clearing != shared.drops:
             self._clear(now)
 
@@ -97,6 +100,20 @@ class Sweeping:
         self._shared.propose(unit)
         self._shared.is_urgent = True
         return True
+
+    def _make_room(self, now: float) -> None:
+        """End the sessions that have been away longest, as there are too many."""
+        replica, limits = self._shared.replica, self._broker.limits
+        away = [
+            (replica.terms.get(hash, {}).get("away", 0.0), hash) for hash, one in replica.owners.items() if not one[1]
+        ]
+        for _, hash in nsmallest(min(TOGETHER, len(away) - limits.sessions), away):
+            owner, will = replica.owners[hash], replica.wills.get(hash)
+            unit = guarded(hash, owner, will)
+            unit.add(*forget(hash), *(self._broker.will_operations(now, will) if will is not None else ()))
+            self._shared.propose(unit)
+            self._broker.statistics["sessions ended for room"] += 1
+            self._broker.warn(f"the session of {owner[0]} ends: {limits.sessions} clients are away")
 
     # ------------------------------------------------------------------------------------------ messages
 
