@@ -300,20 +300,22 @@ static void flush(struct glue *g, int i) {
         int is_due = m->sent[i] ? g->now >= m->sent[i] + wait : is_first || m->sequence[i] < p->limit;
         if (!(m->receivers & BIT(i))) continue;
         is_first = 0;
-        if (!is_due) continue;
+        if (!is_due || m->held & BIT(i)) continue;
         if (m->sent[i]) g->counts[GLUE_RESENT]++, m->attempt[i] += m->attempt[i] < 999;
         m->sent[i] = g->now, begin(g, "transport");
         put(g, "\"data\",#,#,0,0,0,#,#]}\n", m->attempt[i], g->now - m->since, p->channel, m->sequence[i]);
         put_bytes(g, m->body, m->size), send_datagram(g, p->address);
     }
 }
-/* Go on with another channel: the receiver forgot this one, or a message on it was given up. */
+/* Go on with another channel: the receiver forgot this one, or a message on it was given up. What the receiver holds
+ * behind a gap is sent again, as it comes up on no channel that ends before the gap is closed. */
 static void renew_channel(struct glue *g, int i) {
     struct glue_peer *p = &g->peers[i];
     p->channel = ++g->channels, p->sequence = p->acked = p->seen = 0, p->limit = GLUE_WINDOW, p->stale = 0;
     for (int k = 0; k < g->pending; k++) {
         struct glue_outgoing *m = waiting(g, k);
-        m->sent[i] = m->attempt[i] = 0, m->sequence[i] = p->sequence, p->sequence += m->receivers >> i & 1;
+        m->held &= ~BIT(i), m->sent[i] = m->attempt[i] = 0, m->sequence[i] = p->sequence;
+        p->sequence += m->receivers >> i & 1;
     }
 }
 static void acknowledged(struct glue *g, int i, uint64_t channel, uint64_t upto, uint64_t window, struct span ranges) {
@@ -321,12 +323,13 @@ static void acknowledged(struct glue *g, int i, uint64_t channel, uint64_t upto,
     struct span start, stop;
     uint64_t from = 0, to = 0;
     if (channel != p->channel || upto > p->sequence) return;
-    if (upto < p->acked) return ++p->stale >= 5 ? renew_channel(g, i) : (void)0;
-    p->acked = upto, p->stale = 0, p->limit = upto + window > p->limit ? upto + window : p->limit;
+    if (upto < p->acked) return g->now > p->acked_at + 500 && ++p->stale >= 5 ? renew_channel(g, i) : (void)0;
+    p->acked = upto, p->stale = 0, p->acked_at = g->now, p->limit = upto + window > p->limit ? upto + window : p->limit;
     do {
         for (int k = 0; k < g->pending; k++) {
-            uint64_t n = waiting(g, k)->sequence[i];
-            if (n < upto || (n >= upto + from && n < upto + to)) waiting(g, k)->receivers &= ~BIT(i);
+            struct glue_outgoing *m = waiting(g, k);
+            if (m->sequence[i] < upto) m->receivers &= ~BIT(i);
+            else if (m->sequence[i] >= upto + from && m->sequence[i] < upto + to) m->held |= BIT(i);
         }
         if (to && upto + to > p->seen) p->seen = upto + to;
     } while (next(&ranges, &start) && next(&ranges, &stop) && number(start, &from) && number(stop, &to));

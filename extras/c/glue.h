@@ -53,7 +53,7 @@ struct glue_peer {
     uint64_t life, token, echo, new_life, new_token, new_at;
     uint64_t heard, lease, probe_at, want_at, want_wait; /* milliseconds, as all times */
     uint64_t epoch, version, announced, base;            /* of its interests */
-    uint64_t channel, sequence, acked, limit, seen;      /* of our frames to it */
+    uint64_t channel, sequence, acked, acked_at, limit, seen; /* of our frames to it */
     uint64_t best, best_seen;                            /* best-effort frames that came */
 };
 struct glue {
@@ -81,7 +81,7 @@ struct glue {
         uint8_t data[GLUE_MESSAGE];
     } assembly;
     struct glue_outgoing {
-        uint32_t receivers; /* a bit for each peer that has not acknowledged it */
+        uint32_t receivers, held; /* a bit for each peer that lacks it or something before it; that holds it */
         uint64_t since, sequence[GLUE_PEERS], sent[GLUE_PEERS], attempt[GLUE_PEERS];
         size_t size;
         uint8_t body[GLUE_BODY];

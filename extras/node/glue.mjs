@@ -42,7 +42,7 @@ class Peer {
   constructor(id, life, from, channel) {
     Object.assign(this, { id, life, from, channel, name: "", token: token(), echo: 0, proven: false, credit: 1 });
     Object.assign(this, { heard: Date.now(), lease: 5000, probeAt: 0, epoch: 0, version: 0, announced: 0, base: 0 });
-    Object.assign(this, { wantAt: 0, sequence: 0, acked: 0, limit: 128, seen: 0, stale: 0, candidate: null });
+    Object.assign(this, { wantAt: 0, sequence: 0, acked: 0, limit: 128, seen: 0, stale: 0, ackedAt: 0, candidate: null });
     this.interests = new Set();
     this.waiting = new Map(); // sequence: message that is not acknowledged
     this.channels = new Map(); // number: what came in
@@ -209,6 +209,7 @@ export class Client {
   flush(peer, now) {
     for (const [sequence, message] of peer.waiting) {
       if (!message.sent && sequence >= peer.limit && peer.waiting.keys().next().value !== sequence) break;
+      if (message.held) continue;
       const wait = sequence < peer.seen ? 30 : Math.min(250, 40 << Math.min(message.attempt, 3));
       if (message.sent && now < message.sent + wait) continue;
       if (message.sent) message.attempt = Math.min(999, message.attempt + 1);
@@ -218,20 +219,23 @@ export class Client {
     }
   }
 
-  /** Go on with another channel: the receiver forgot this one, or a message on it was given up. */
+  /** Go on with another channel: the receiver forgot this one, or a message on it was given up. What the receiver holds
+   * behind a gap is sent again, as it comes up on no channel that ends before the gap is closed. */
   renewChannel(peer) {
-    const messages = [...peer.waiting.values()].map((message) => ({ ...message, sent: 0, attempt: 0 }));
+    const messages = [...peer.waiting.values()].map((message) => ({ ...message, sent: 0, attempt: 0, held: false }));
     peer.waiting = new Map(messages.entries());
     Object.assign(peer, { channel: ++this.channels, sequence: messages.length, acked: 0, limit: 128, seen: 0, stale: 0 });
   }
 
   acknowledged(peer, channel, next, window, ranges) {
     if (channel !== peer.channel || next > peer.sequence) return;
-    if (next < peer.acked) return void (++peer.stale >= 5 && this.renewChannel(peer));
-    Object.assign(peer, { acked: next, stale: 0, limit: Math.max(peer.limit, next + window) });
+    const isForgotten = () => Date.now() > peer.ackedAt + 500 && ++peer.stale >= 5; // else it was overtaken
+    if (next < peer.acked) return void (isForgotten() && this.renewChannel(peer));
+    Object.assign(peer, { acked: next, stale: 0, ackedAt: Date.now(), limit: Math.max(peer.limit, next + window) });
     const pairs = ranges.flatMap((start, at) => (at % 2 ? [] : [[next + start, next + ranges[at + 1]]]));
-    for (const sequence of [...peer.waiting.keys()])
-      if (sequence < next || pairs.some(([start, stop]) => start <= sequence && sequence < stop)) peer.waiting.delete(sequence);
+    for (const [sequence, message] of [...peer.waiting])
+      if (sequence < next) peer.waiting.delete(sequence);
+      else message.held ||= pairs.some(([start, stop]) => start <= sequence && sequence < stop);
     for (const [, stop] of pairs) peer.seen = Math.max(peer.seen, stop);
     this.flush(peer, Date.now());
   }

@@ -300,10 +300,37 @@ def test_a_receiver_that_forgot_the_channel_gets_a_new_one(client: Harness) -> N
     channel = header["transport"][6]
     client.receive(acknowledgement(channel, 1, []))
     client.do("reliable t two")
+    client.advance(600)  # what is older than that was overtaken
     for _ in range(5):
         client.receive(acknowledgement(channel, 0, [1, 2]))
     [entry] = transports(client.advance())
     assert (entry[6] > channel, entry[7]) == (True, 0)
+
+
+def test_what_is_held_behind_a_gap_is_sent_again_when_the_gap_is_given_up(client: Harness) -> None:
+    meet(client, "+#")
+    client.do("reliable t lost")
+    [[_, _, _, _, _, _, channel, _], *_] = transports(client.advance(3000))
+    client.do("reliable t held")
+    client.do("reliable t too")
+    client.receive(acknowledgement(channel, 0, [1, 3]))
+    assert {entry[-1] for entry in transports(client.advance(500))} == {0}, "what it holds is not sent again"
+    again: list[tuple[list[Any], bytes]] = []
+    for _ in range(10):
+        client.receive(discovery("announce", announcement("+#")), way="multicast")
+        again += [(header["transport"], body) for header, body in client.advance(900) if "transport" in header]
+    found = {entry[-1]: body.rpartition(b"\n")[2] for entry, body in again if entry[-2] != channel}
+    assert found == {0: b"held", 1: b"too"}
+
+
+def test_acknowledgements_that_were_overtaken_change_nothing(client: Harness) -> None:
+    meet(client, "+#")
+    for text in ("a", "b", "c"):
+        client.do(f"reliable t {text}")
+    [[_, _, _, _, _, _, channel, _], *_] = transports(client.advance(300))
+    client.receive(acknowledgement(channel, 2, []))
+    lines = [line for _ in range(20) for line in client.receive(acknowledgement(channel, 1, []))]
+    assert {entry[-2] for entry in transports(sent(lines) + client.advance(300))} == {channel}
 
 
 def test_a_goodbye_needs_the_token(client: Harness) -> None:

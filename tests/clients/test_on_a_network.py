@@ -6,12 +6,13 @@ import random
 import socket
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import glue
-from tests.clients.compiled import PATIENCE, Program
+from tests.clients.compiled import PATIENCE, Program, node
 from tests.golden.make import FOLDER as GOLDEN
 from tests.namespaces.endpoints import endpoint
 from tests.support.cable import Cable
@@ -19,6 +20,7 @@ from tests.support.lan import Ear, Lan
 from tests.support.namespaces import needs_namespaces, segment
 
 LANGUAGES = ("c", "node")
+RENEWAL = Path(__file__).with_name("renewal.mjs")
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -60,6 +62,11 @@ def exchange(program: Program, python: glue.Endpoint, count: int) -> None:
     best.wait(count // 4)
     numbers = [int(message.payload) for message in best.heard]
     assert len(numbers) == len(set(numbers))
+
+
+def test_the_client_in_javascript_sends_again_what_is_held_behind_a_gap_that_it_gives_up() -> None:
+    done = subprocess.run([node(), str(RENEWAL)], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_it_is_a_peer_that_exchanges_messages_and_says_goodbye(lan: Lan, program: Program) -> None:
@@ -123,13 +130,14 @@ def test_damaged_and_foreign_datagrams_do_it_no_harm(lan: Lan, program: Program)
 
 @pytest.mark.namespaces
 @needs_namespaces
-def test_reliable_messages_survive_loss_duplicates_and_reordering() -> None:
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_reliable_messages_survive_loss_duplicates_and_reordering(language: str) -> None:
     faults: dict[str, Any] = {"loss": 0.15, "duplicate": 0.05, "reorder": 0.1, "reorder_delay": 0.003}
     with segment(2) as (first, second), Cable(first.namespace, "cable0", second.namespace, "cable0", **faults) as laid:
         for host in (first, second):
             host.ip(f"address add 10.78.0.{host.number}/24 dev cable0", "link set cable0 up")
         with endpoint(first, "cable0", name="python") as python:
-            program = Program("c", second.popen, "tiny", "10.78.0.2")
+            program = Program(language, second.popen, "tiny", "10.78.0.2")
             exchange(program, python, 300)
             program.end()
     assert min(laid.counts[way]["lost"] for way in "ab") > 0
