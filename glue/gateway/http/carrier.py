@@ -78,13 +78,18 @@ def check_created(door: Door, topic: str) -> None:
 
 
 ROUTES = [
-    Route("POST", "/create", create, "Create a topic (Carrier)", body='{"topic"}', answers={200: "It is there"}),
+    Route(
+        "POST", "/create", create, "Create a topic (Carrier)", body='{"topic"}', needs=["topic"],
+        answers={200: "It is there"},
+    ),
     Route(
         "POST", "/subscribe", subscribe, "Call an address with each message of a topic (Carrier)",
-        body='{"topic", "addr"}', answers={200: "From now on", 404: "The topic was not created"},
+        body='{"topic", "addr"}', needs=["topic", "addr"],
+        answers={200: "From now on", 404: "The topic was not created"},
     ),
     Route(
         "POST", "/publish", publish, "Publish a message (Carrier)", body='{"topic", "payload", "payloadType"}',
+        needs=["topic", "payload"],
         answers={200: "The log has it", 404: "The topic was not created"},
     ),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import glue
+from glue.gateway.http.limits import Limits
 from glue.gateway.http.routes import Route
 
 PARAMETER: Final = re.compile(r"{(\w+)(?::[^}]*)?}")
@@ -14,6 +15,20 @@ PROBLEM: Final = {
     "description": "The reason, in words",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
+MEMBERS: Final[dict[str, Any]] = {
+    "topic": {"type": "string", "minLength": 1},
+    "addr": {"type": "string", "format": "uri", "description": "The address to call"},
+    "url": {"type": "string", "format": "uri", "description": "The address to call"},
+    "payload": {"type": "string", "contentEncoding": "base64"},
+    "payloadType": {"type": "string"},
+    "secret": {"type": ["string", "null"], "description": "whsec_ and 16 to 64 bytes in base64; null drops the older"},
+    "parallel": {"type": "integer", "minimum": 1, "maximum": Limits().parallel, "description": "Deliveries at a time"},
+    "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 60, "description": "Seconds for an answer"},
+    "give_up_after": {"type": ["number", "null"], "exclusiveMinimum": 0, "description": "Seconds; null: never"},
+    "start": {"type": ["string", "null"], "description": "latest, earliest, a time, or an age such as 10m"},
+    "state": {"enum": ["active", "paused"]},
+}
+"""Members of bodies; others may be any JSON value."""
 ERRORS: Final = ("400", "401", "403", "404", "405", "408", "409", "410", "412", "413", "422", "502", "503", "504")
 
 
@@ -67,9 +82,17 @@ def _operation(route: Route) -> dict[str, Any]:
     }  # fmt: skip
     if route.body:
         is_object = route.body.startswith("{")
-        schema = {"type": "object"} if is_object else {}
+        schema = body_schema(route) if is_object else {}
         kind = "application/json" if is_object or "JSON" in route.body else "*/*"
         found["requestBody"] = {"description": route.body, "required": True, "content": {kind: {"schema": schema}}}
     if route.is_open:
         found["security"] = []
     return found
+
+
+def body_schema(route: Route) -> dict[str, Any]:
+    """Return the schema of a body that is an object."""
+    names = re.findall(r'"(\w+)"', route.body)
+    return {
+        "type": "object", "required": list(route.needs), "properties": {name: MEMBERS.get(name, {}) for name in names}
+    }  # fmt: skip

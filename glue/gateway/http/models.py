@@ -176,7 +176,7 @@ ROUTES = [
     Route("GET", _KEY, get, "Give a value", {"stale": "1: what this door knows"}, answers={404: "There is none"}),
     Route("PUT", _KEY, put, "Set a value", body="A JSON value", answers={412: "The condition does not hold"}),
     Route(
-        "POST", _KEY, compare, "Compare and set", body='{"expected", "value"}',
+        "POST", _KEY, compare, "Compare and set", body='{"expected", "value"}', needs=["value"],
         answers={412: "It has another value"},
     ),
     Route("PATCH", _KEY, patch, "Change members of a value", body="A JSON Merge Patch"),

@@ -145,7 +145,10 @@ async def replay(door: Door, rights: Rights, request: web.Request) -> web.Respon
 _BODY = '{"topic", "url", "secret", "parallel", "timeout", "give_up_after", "start"}'
 
 ROUTES = [
-    Route("POST", "/v1/subscriptions", create, "Create a subscription", body=_BODY, answers={201: "With its secret"}),
+    Route(
+        "POST", "/v1/subscriptions", create, "Create a subscription", body=_BODY, needs=["topic", "url"],
+        answers={201: "With its secret"},
+    ),
     Route("GET", "/v1/subscriptions", show_all, "List subscriptions"),
     Route("GET", "/v1/subscriptions/{id}", show, "Show a subscription", answers={404: "There is none"}),
     Route(

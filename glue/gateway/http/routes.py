@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -34,10 +34,12 @@ class Route:
     query: Mapping[str, str] = field(default_factory=dict)
     """Names of parameters, with what they mean."""
     body: str = ""
-    """What the body is; "" for none."""
+    """What the body is; "" for none. Of an object, the names of its members in braces."""
     answers: Mapping[int, str] = field(default_factory=dict)
     is_open: bool = False
     """Whether it needs no token."""
+    needs: Sequence[str] = ()
+    """Members that must be in the body."""
 
 
 def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -259,6 +259,8 @@ def test_a_program_receives_webhooks_with_the_helper(door: Doors) -> None:
 def test_each_route_is_described(door: Doors) -> None:
     with door() as gateway, client(gateway) as user:
         paths = user.call("GET", "/openapi.json")["paths"]
+        body = paths["/v1/subscriptions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert (body["required"], body["properties"]["parallel"]["maximum"]) == (["topic", "url"], 64)
         assert {"/create", "/subscribe", "/publish", "/v1/topics/{topic}", "/v1/subscriptions/{id}"} <= paths.keys()
         ids = [operation["operationId"] for path in paths.values() for operation in path.values()]
         assert len(ids) == len({*ids})
