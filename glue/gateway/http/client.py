@@ -81,7 +81,13 @@ class Client:
     def publish(self, topic: str, payload: Any, *, idempotency_key: str | None = None, **options: Any) -> Any:
         """Publish a payload; options as the query of `POST /v1/topics`, such as `retain=1`, `acks="disk"`."""
         headers = {} if idempotency_key is None else {"idempotency-key": idempotency_key}
-        return self.call("POST", _path("topics", topic, options), payload, headers)
+        return self._send(_path("topics", topic, options), payload, headers)
+
+    def _send(self, path: str, payload: Any, headers: dict[str, str] | None = None) -> Any:
+        """POST a payload, which may be None."""
+        if payload is None:
+            return self.call("POST", path, b"null", {**(headers or {}), "content-type": "application/json"})
+        return self.call("POST", path, payload, headers)
 
     def last(self, topic: str) -> dict[str, Any] | None:
         """Return the last message of a topic; None if no endpoint remembers one."""
@@ -102,7 +108,7 @@ class Client:
 
     def request(self, topic: str, payload: Any, timeout: float = 10.0) -> Any:
         """Ask a program that answers a topic."""
-        return self.call("POST", _path("requests", topic, {"timeout": timeout}), payload)
+        return self._send(_path("requests", topic, {"timeout": timeout}), payload)
 
     def subscribe(self, topic: str, url: str, **options: Any) -> dict[str, Any]:
         """Have an address called with each message; returns the subscription with its `id` and `secret`."""

@@ -23,7 +23,7 @@ MEMBERS: Final[dict[str, Any]] = {
     "payloadType": {"type": "string"},
     "secret": {"type": ["string", "null"], "description": "whsec_ and 16 to 64 bytes in base64; null drops the older"},
     "parallel": {"type": "integer", "minimum": 1, "maximum": Limits().parallel, "description": "Deliveries at a time"},
-    "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 60, "description": "Seconds for an answer"},
+    "timeout": {"type": "number", "minimum": 0.1, "maximum": 60, "description": "Seconds for an answer"},
     "give_up_after": {"type": ["number", "null"], "exclusiveMinimum": 0, "description": "Seconds; null: never"},
     "start": {"type": ["string", "null"], "description": "latest, earliest, a time, or an age such as 10m"},
     "state": {"enum": ["active", "paused"]},

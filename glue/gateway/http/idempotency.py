@@ -20,6 +20,7 @@ from glue.gateway.http.problems import ProblemError
 
 KEY_LIMIT: Final = 255
 """Characters of a key."""
+OTHER: Final = "this Idempotency-Key was used for another request; use a new one"
 
 Answer = tuple[int, dict[str, Any]]
 
@@ -32,7 +33,7 @@ class Idempotency:
         self._most, self._seconds, self._path = most, seconds, path
         self._unix_time = unix_time
         self._known: OrderedDict[str, tuple[float, str, Answer]] = OrderedDict()
-        self._at_work: dict[str, asyncio.Future[Answer]] = {}
+        self._at_work: dict[str, tuple[str, asyncio.Future[None]]] = {}
         self._lines = 0
         self._file: IO[bytes] | None = None
         if path is not None:
@@ -50,26 +51,24 @@ class Idempotency:
             raise ProblemError(400, f"Idempotency-Key: expected 1 to {KEY_LIMIT} characters")
         place = hashlib.sha256(f"{owner}\n{key}".encode(errors="surrogatepass")).hexdigest()[:32]
         print_ = hashlib.sha256(body).hexdigest()[:16]
+        while (other := self._at_work.get(place)) is not None:
+            if other[0] != print_:
+                raise ProblemError(422, OTHER)
+            await asyncio.wait([other[1]])  # if it failed, this one does the work
         self._forget_old()
         if (known := self._known.get(place)) is not None:
             if known[1] != print_:
-                raise ProblemError(422, "this Idempotency-Key was used for another request; use a new one")
+                raise ProblemError(422, OTHER)
             return known[2]
-        if (other := self._at_work.get(place)) is not None:
-            return await asyncio.shield(other)
-        done = self._at_work[place] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._at_work[place] = print_, done
         try:
             answer = await work()
-        except BaseException as error:
-            done.set_exception(error)
-            done.exception()  # perhaps no request waits
-            raise
-        else:
             self._remember(place, print_, answer)
-            done.set_result(answer)
             return answer
         finally:
             del self._at_work[place]
+            done.set_result(None)
 
     def _remember(self, place: str, print_: str, answer: Answer) -> None:
         at = self._unix_time()

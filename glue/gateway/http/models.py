@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import orjson
@@ -12,7 +11,7 @@ from glue.gateway.http.clients import Permit
 from glue.gateway.http.door import Door
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.routes import Route, answer, body_of, check_publish, check_subscribe, document_of, flag
-from glue.gateway.http.streaming import NDJSON, SSE, kind_of
+from glue.gateway.http.streaming import NDJSON, SSE, check_room, kind_of, told, write
 from glue.gateway.http.tokens import MODEL, Rights
 
 
@@ -130,6 +129,7 @@ async def delete(door: Door, rights: Rights, request: web.Request) -> web.Respon
 
 async def watch(door: Door, permit: Permit, request: web.Request, model: Any, pattern: str) -> web.StreamResponse:
     """Stream the changes of keys, beginning with what is there."""
+    check_room(door)
     is_sse = kind_of(request) == SSE
     response = web.StreamResponse(headers={"cache-control": "no-store"})
     response.content_type = SSE if is_sse else NDJSON
@@ -137,7 +137,8 @@ async def watch(door: Door, permit: Permit, request: web.Request, model: Any, pa
     door.streams += 1
     try:
         await response.prepare(request)
-        while True:
+        data = b""
+        while await write(door, request, response, data):
             try:
                 change = await watching.get(door.limits.ping)
                 text = orjson.dumps({"key": change.key, "value": change.value, "revision": change.index})
@@ -145,13 +146,8 @@ async def watch(door: Door, permit: Permit, request: web.Request, model: Any, pa
             except TimeoutError:
                 data = b": ping\n\n" if is_sse else b"\n"
             if refusal := permit.refusal():
-                told = orjson.dumps({"event": "refused", "reason": refusal})
-                data = b"event: refused\ndata: %b\n\n" % told if is_sse else told + b"\n"
-                await response.write(data)
-                return response
-            async with asyncio.timeout(door.limits.send_time):
-                await response.write(data)
-    except (TimeoutError, ConnectionError, RuntimeError):
+                await write(door, request, response, told(is_sse, "refused", {"reason": refusal}))
+                break
         return response
     finally:
         door.streams -= 1

@@ -52,6 +52,8 @@ def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None =
 
 async def body_of(door: Door, request: web.Request) -> bytes:
     """Return the body of a request. Raises ProblemError for one that is too large or too slow."""
+    if (request.content_length or 0) > door.limits.body:
+        raise ProblemError(413, f"a body has at most {door.limits.body} bytes")
     try:
         async with asyncio.timeout(door.limits.request_time):
             return await request.read()

@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 import glue
-from glue.errors import GlueError
+from glue.errors import ConfigurationError, GlueError
 from glue.gateway.http import carrier, models, overview, resources, topics
 from glue.gateway.http.clients import rights_of
 from glue.gateway.http.descriptions import openapi_document
@@ -49,16 +49,17 @@ class Server:
     """Serves the routes of a door on one or more ports."""
 
     def __init__(self, door: Door, cors: Sequence[str] = ()) -> None:
-        """`cors` are origins of pages that may call this door, beside its own page."""
+        """`cors` are origins of pages that may call this door, beside its own page. Raises ConfigurationError."""
         self._door = door
         door.describe = partial(openapi_document, ROUTES)
-        self._cors = frozenset(cors)
+        self._cors = origins(cors)
         self._application = application(door, self._cors)
         self._runner = web.AppRunner(
             self._application, handle_signals=False, access_log=None, handler_cancellation=True
         )
         self._servers: list[asyncio.Server] = []
         self._young: dict[RequestHandler, float] = {}
+        self._unread: dict[RequestHandler, tuple[float, int]] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     async def listen(self, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
@@ -95,7 +96,7 @@ class Server:
         return handler
 
     async def _sweep(self) -> None:
-        """Close connections on which no request has come; read tokens that have changed."""
+        """Close connections on which no request has come or no answer is read; read tokens that have changed."""
         while True:
             await asyncio.sleep(SWEEP)
             self._door.access.check()
@@ -107,6 +108,25 @@ class Server:
                     del self._young[handler]
                     handler.transport.abort()
                     self._door.statistics["connections closed: no request came"] += 1
+            self._cut_suspended(now)
+
+    def _cut_suspended(self, now: float) -> None:
+        """Cut the clients that have read nothing of what waits for them for `send_time`: it is held in memory."""
+        assert self._runner.server is not None
+        before, self._unread = self._unread, {}
+        for handler in list(self._runner.server.connections):
+            waiting = 0 if handler.transport is None else handler.transport.get_write_buffer_size()
+            if not waiting:
+                continue
+            since, size = before.get(handler, (now, waiting))
+            if waiting < size:
+                since = now
+            if now - since > self._door.limits.send_time:
+                assert handler.transport is not None
+                handler.transport.abort()
+                self._door.statistics["connections cut: the client read nothing"] += 1
+            else:
+                self._unread[handler] = since, waiting
 
     async def close(self) -> None:
         """Close all connections."""
@@ -163,6 +183,21 @@ def _handler(
         return await route.handler(door, rights_of(door, request), request)
 
     return handle
+
+
+def origins(texts: Sequence[str]) -> frozenset[str]:
+    """Return origins, checked: browsers write scheme, host and port, and nothing more. Raises ConfigurationError."""
+    for text in texts:
+        try:
+            parts = urlsplit(text)
+            is_origin = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_origin = False
+        if not is_origin or text != f"{parts.scheme}://{parts.netloc}" or "@" in text or not text.isascii():
+            raise ConfigurationError(
+                f"origin {text!r:.200}: expected such as http://panel.lan or https://panel.lan:8443"
+            )
+    return frozenset(text.lower() for text in texts)
 
 
 def check_origin(request: web.Request, cors: frozenset[str]) -> None:

@@ -51,10 +51,15 @@ def is_stream(request: web.Request) -> bool:
     return kind_of(request) != ""
 
 
-async def stream(door: Door, rights: Rights, request: web.Request, patterns: list[str]) -> web.StreamResponse:
-    """Stream some patterns until the client goes."""
+def check_room(door: Door) -> None:
+    """Raise ProblemError if there may be no more streams."""
     if door.streams >= door.limits.streams:
         raise ProblemError(503, f"there are {door.limits.streams} streams already", {"retry-after": "5"})
+
+
+async def stream(door: Door, rights: Rights, request: web.Request, patterns: list[str]) -> web.StreamResponse:
+    """Stream some patterns until the client goes."""
+    check_room(door)
     kind = kind_of(request)
     permit = Permit(door, rights, request, patterns)
     source = source_of(door, request, patterns)
@@ -79,8 +84,8 @@ async def _lines(
     await response.prepare(request)
     first = f"retry: {RETRY}\n\nid: {source.position}\nevent: ready\ndata: {{}}\n\n".encode() if is_sse else b""
     if source.is_lost:
-        first += _told(is_sse, "missed", LOST)
-    if first and not await _write(door, request, response, first):
+        first += told(is_sse, "missed", LOST)
+    if first and not await write(door, request, response, first):
         return response
     try:
         while await _next(door, permit, request, response, source, is_sse):
@@ -99,11 +104,11 @@ async def _next(
     """Wait for the next events of a stream and write them; whether the stream goes on."""
     events = await source.get(door.limits.ping)
     if refusal := permit.refusal():
-        await _write(door, request, response, _told(is_sse, "refused", {"reason": refusal}))
+        await write(door, request, response, told(is_sse, "refused", {"reason": refusal}))
         return False
     if missed := source.take_missed():
-        told = _told(is_sse, "missed", {"messages": missed, "reason": "read too slowly"})
-        if not await _write(door, request, response, told):
+        event = told(is_sse, "missed", {"messages": missed, "reason": "read too slowly"})
+        if not await write(door, request, response, event):
             return False
     if events is None:
         data = b": ping\n\n" if is_sse else b"\n"
@@ -113,16 +118,17 @@ async def _next(
         )
     else:
         data = b"".join(b'{"id":"%b",%b\n' % (id.encode(), text[1:]) if id else b"%b\n" % text for id, text in events)
-    return await _write(door, request, response, data)
+    return await write(door, request, response, data)
 
 
-def _told(is_sse: bool, event: str, document: dict[str, Any]) -> bytes:
+def told(is_sse: bool, event: str, document: dict[str, Any]) -> bytes:
+    """Return an event that is no message."""
     if is_sse:
         return b"event: %b\ndata: %b\n\n" % (event.encode(), orjson.dumps(document))
     return orjson.dumps({"event": event, **document}) + b"\n"
 
 
-async def _write(door: Door, request: web.Request, response: web.StreamResponse, data: bytes) -> bool:
+async def write(door: Door, request: web.Request, response: web.StreamResponse, data: bytes) -> bool:
     """Write, or cut a client that reads nothing; whether the client is still there."""
     try:
         async with asyncio.timeout(door.limits.send_time):

@@ -86,7 +86,7 @@ def changed(known: Subscription, wanted: Mapping[str, Any], limits: Limits) -> S
     if "parallel" in wanted:
         values["parallel"] = _whole("parallel", wanted["parallel"], limits.parallel)
     if "timeout" in wanted:
-        values["timeout"] = _seconds("timeout", wanted["timeout"], 60.0)
+        values["timeout"] = _seconds("timeout", wanted["timeout"], 60.0, 0.1)
     if "give_up_after" in wanted:
         given = wanted["give_up_after"]
         values["give_up_after"] = None if given is None else _seconds("give_up_after", given, 366 * 86_400.0)
@@ -113,7 +113,7 @@ def _whole(name: str, value: Any, most: int) -> int:
     return value
 
 
-def _seconds(name: str, value: Any, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        raise ConfigurationError(f"{name}={value!r:.80}: expected seconds, more than 0 and at most {most:g}")
+def _seconds(name: str, value: Any, most: float, least: float = 1e-6) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise ConfigurationError(f"{name}={value!r:.80}: expected seconds, at least {least:g} and at most {most:g}")
     return float(value)

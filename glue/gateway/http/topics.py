@@ -165,13 +165,14 @@ async def last_value(door: Door, request: web.Request, topic: str) -> web.Respon
 async def remembered(
     door: Door, pattern: str, start: dict[str, Any], limit: int, quiet: float
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return what publishers and keepers remember, until nothing comes for a while."""
+    """Return what publishers and keepers remember, until nothing comes for a while, or it is as large as a body."""
     found: list[dict[str, Any]] = []
-    subscription = door.endpoint.subscribe(pattern, **start)
+    subscription, size = door.endpoint.subscribe(pattern, **start), 0
     try:
-        while len(found) < limit:
+        while len(found) < limit and size < door.limits.body:
             async with asyncio.timeout(quiet):
                 found.append(described(await subscription.get()))
+            size += len(orjson.dumps(found[-1]))
     except TimeoutError:
         pass
     finally:
@@ -203,15 +204,16 @@ async def history(door: Door, request: web.Request, pattern: str) -> web.Respons
 
 
 def logged(door: Door, pattern: str, offset: int, limit: int) -> tuple[list[dict[str, Any]], int]:
-    """Return messages of the door's log from an offset on, and the offset to go on from."""
-    log, found = door.delivering.journal.recent.log, list[dict[str, Any]]()
+    """Return messages of the door's log from an offset on, in all about as large as a body, and the next offset."""
+    log, found, size = door.delivering.journal.recent.log, list[dict[str, Any]](), 0
     matches = matcher(pattern)
     while len(found) < limit and offset < log.durable:
         reading = log.read(matches, offset, 256 << 10)
         for at, record in reading.records:
             for place in range(len(record.payloads)):
                 found.append(described_record(Item(at + place, record, place), log.id))
-                if len(found) == limit:
+                size += len(record.payloads[place])
+                if len(found) == limit or size >= door.limits.body:
                     return found, at + place + 1
         offset = max(reading.next, offset + 1)
     return found, offset

@@ -16,14 +16,15 @@ from typing import Any
 
 import pytest
 
-from glue.gateway.http import lanes
+from glue.errors import ConfigurationError
+from glue.gateway.http import lanes, server
 from glue.gateway.http.client import Client, DoorError
 from glue.gateway.http.gateway import Gateway
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.tokens import Access, add_token
 from glue.gateway.http.webhook import Webhook, serve
 from tests.gateway.http.doors import Doors
-from tests.gateway.http.hook import Hook
+from tests.gateway.http.hook import Hook, wait
 from tests.gateway.http.streams import opened_stream
 from tests.support.lan import PATIENCE, Lan
 
@@ -244,6 +245,58 @@ def test_what_is_too_large_or_unknown_is_told(door: Doors) -> None:
         with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as slow:
             slow.sendall(b"POST /v1/topics/t HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nabc")
             assert b"408" in slow.recv(1000)
+
+
+def test_a_body_that_says_it_is_too_large_is_not_waited_for(door: Doors) -> None:
+    with door() as gateway, socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as huge:
+        huge.sendall(b"POST /v1/topics/t HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\nabc")
+        assert b"413" in huge.recv(1000)
+
+
+def test_a_client_that_reads_no_answer_is_cut(door: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SWEEP", 0.02)
+    with door(limits=Limits(send_time=0.1)) as gateway, client(gateway) as user:
+        user.publish("large", b"x" * 12_000_000, retain=1)
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as suspended:
+            suspended.sendall(b"GET /v1/topics/large?raw=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            wait(lambda: "connections cut: the client read nothing" in user.call("GET", "/v1/status")["counters"])
+            assert user.last("large"), "others are served"
+
+
+def test_an_answer_of_history_is_limited_in_bytes(door: Doors, lan: Lan, tmp_path: Path) -> None:
+    other = lan.start("other")
+    with door(data_dir=tmp_path, keep=["h"], limits=Limits(body=100_000)) as gateway, client(gateway) as user:
+        other.remember("r")
+        for topic in ("h", "r"):
+            other.wait_for_subscribers("h", 1, timeout=PATIENCE)
+            for _ in range(10):
+                other.publish(topic, "x" * 30_000)
+        wait(lambda: user.call("GET", "/v1/status")["log"]["end"] == 10)
+        page = user.call("GET", "/v1/topics/h?since=1h")
+        assert len(page["messages"]) == 4
+        assert len(user.call("GET", f"/v1/topics/h?offset={page['next']}")["messages"]) == 4
+        assert len(user.call("GET", "/v1/topics/r?since=1h")["messages"]) == 4
+
+
+def test_streams_of_keys_count_as_streams(door: Doors) -> None:
+    with door(models=("plant",), limits=Limits(streams=0)) as gateway, client(gateway) as user:
+        headers = {"accept": "application/x-ndjson"}
+        for path in ("/v1/stream?topic=a", "/v1/models/plant/keys"):
+            assert refused(lambda path=path: user.call("GET", path, headers=headers)).status == 503  # type: ignore[misc]
+
+
+def test_none_is_a_payload(door: Doors, lan: Lan) -> None:
+    got = lan.start("hall").subscribe("t")
+    with door() as gateway, client(gateway) as user:
+        wait(lambda: bool(user.call("GET", "/v1/endpoints")["endpoints"]))
+        user.publish("t", None)
+        assert next(got).payload is None
+
+
+@pytest.mark.parametrize("origin", ["panel.lan", "http://panel.lan/", "*", "http://", "http://panel.lan:x"])
+def test_an_origin_that_no_page_has_is_a_mistake(door: Doors, origin: str) -> None:
+    with pytest.raises(ConfigurationError, match="http://panel"), door(cors=[origin]):
+        pass
 
 
 def test_a_program_receives_webhooks_with_the_helper(door: Doors) -> None:

@@ -244,3 +244,26 @@ def test_a_missing_extra_is_named() -> None:
     assert done.returncode == 2
     assert "pip install 'glue-lan[http]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_request_that_waits_for_one_with_its_key_is_compared_and_survives_it() -> None:
+    async def run() -> None:
+        keys, begun, calls = Idempotency(10, 60.0, None, lambda: 1000.0), asyncio.Event(), list[int]()
+
+        async def work() -> tuple[int, dict[str, Any]]:
+            calls.append(1)
+            begun.set()
+            if len(calls) == 1:
+                await asyncio.Event().wait()
+            return 202, {"call": len(calls)}
+
+        first = asyncio.create_task(keys.once("me", "k", b"body", work))
+        await begun.wait()
+        second = asyncio.create_task(keys.once("me", "k", b"body", work))
+        await asyncio.sleep(0)
+        with pytest.raises(ProblemError, match="another request"):
+            await asyncio.wait_for(keys.once("me", "k", b"other", work), 5.0)
+        first.cancel()  # its client is gone
+        assert await second == (202, {"call": 2})
+
+    asyncio.run(run())
