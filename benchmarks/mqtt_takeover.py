@@ -1,11 +1,14 @@
 """Three MQTT doors are a cluster; one after the other is killed with `kill -9`, with clients of paho at it, under load.
 
     python -m benchmarks.mqtt_takeover 20
+    python -m benchmarks.mqtt_takeover split
 
 Publishers and subscribers of MQTT 3.1.1 and 5 have sessions that stay, with QoS 1 and 2. A client whose door dies
 connects to another one by itself. At each kill a client with a will dies together with its door. Told at the end: how
 long after a kill the subscribers of the killed door got the first message that was published after it, how long the
 killed door took to serve again, and what was lost or came twice of all that was acknowledged.
+
+`split` stops two of the doors for some seconds, so that the third one is a minority, and tells what its clients get.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -77,6 +80,11 @@ class Door:
             time.sleep(0.02)
         raise TimeoutError(f"{self.name} does not listen: {(self._directory / 'errors').read_text()[-2000:]}")
 
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def end(self, number: int = signal.SIGTERM) -> None:
         """End it."""
         assert self._process is not None
@@ -96,8 +104,8 @@ class Client:
         self.acknowledged: set[bytes] = set()
         self._doors = doors
         self._waiting: dict[int, bytes] = {}
+        self._done: deque[int] = deque()  # filled by the thread of paho, which holds locks of its own meanwhile
         self._made = 0
-        self._lock = threading.Lock()
         more: dict[str, Any] = {} if version == 5 else {"clean_session": False}
         self.paho = paho.Client(
             CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5 if version == 5 else paho.MQTTv311, **more
@@ -105,7 +113,7 @@ class Client:
         self.paho.reconnect_delay_set(0.05, 0.2)  # type: ignore[arg-type]
         self.paho.max_inflight_messages_set(100)
         self.paho.on_message = self._on_message
-        self.paho.on_publish = self._on_publish
+        self.paho.on_publish = lambda _client, _data, number, *_: self._done.append(number)
         self.paho.on_disconnect = lambda *_: self._look_elsewhere()
         self.paho.on_connect_fail = lambda *_: self._look_elsewhere()
         self.paho.on_connect = self._on_connect
@@ -138,21 +146,16 @@ class Client:
         if message.topic == "t/x":
             self.newest = max(self.newest, float(message.payload.split()[2]))
 
-    def _on_publish(self, _client: Any, _data: Any, number: int, *_: Any) -> None:
-        with self._lock:
-            self.acknowledged.add(self._waiting.pop(number))
-
     def publish(self) -> None:
         """Publish a message."""
         self._made += 1
         payload = f"{self.name} {self._made} {time.monotonic():.6f}".encode()
-        with self._lock:
-            info = self.paho.publish("t/x", payload, self.qos)
-            self._waiting[info.mid] = payload
+        self._waiting[self.paho.publish("t/x", payload, self.qos).mid] = payload
 
-    @property
-    def waiting(self) -> int:
-        """How many publications are not acknowledged."""
+    def still_waiting(self) -> int:
+        """Look how many publications are not acknowledged."""
+        while self._done:
+            self.acknowledged.add(self._waiting.pop(self._done.popleft()))
         return len(self._waiting)
 
 
@@ -210,11 +213,12 @@ def run(doors: list[Door], kills: int) -> None:
         door.launch()
         door.wait()
         starts.append(time.monotonic() - at)
+        print(f"{number + 1}: {len(affected)} subscribers went on after {gaps[-1]:.2f} s", flush=True)
     is_ended.set()
     for thread in pacing:
         thread.join()
-    until = time.monotonic() + 60
-    while time.monotonic() < until and any(one.waiting for one in publishers):
+    until = time.monotonic() + 20
+    while time.monotonic() < until and [one for one in publishers if one.still_waiting()]:
         time.sleep(0.1)
     acknowledged = [payload for one in publishers for payload in one.acknowledged]
     while time.monotonic() < until and any(one.got[payload] == 0 for one in subscribers for payload in acknowledged):
@@ -227,7 +231,7 @@ def run(doors: list[Door], kills: int) -> None:
             qos = 2 if payload.startswith(b"will") else min(one.qos, int(payload[6:7]))
             twice[f"QoS {qos}"] += count > 1
     wills = Counter(one.got[b"will %d" % number] for one in subscribers if one.qos == 2 for number in range(kills))
-    never = sum(one.waiting for one in publishers)
+    never = sum(one.still_waiting() for one in publishers)
     print(f"{kills} kills: {len(acknowledged)} acknowledged, {never} never; lost at the four subscribers: {lost}")
     print(f"came twice: {dict(twice)}; wills by how often they came: {dict(wills)}")
     print(f"subscribers of a killed door went on after {median(gaps):.2f} s ({min(gaps):.2f} to {max(gaps):.2f})")
@@ -238,9 +242,45 @@ def run(doors: list[Door], kills: int) -> None:
         client.paho.loop_stop()
 
 
+def connect(door: Door, client_id: bytes) -> tuple[socket.socket, int]:
+    """Connect a client of MQTT 5 with a session that stays; returns the reason code of the CONNACK, -1 for none."""
+    body = b"\x00\x04MQTT\x05\x00\x00\x00\x05\x11\x00\x00\x0e\x10" + _text(client_id)
+    made = socket.create_connection((HOST, door.port), timeout=30)
+    made.sendall(bytes((0x10, len(body))) + body)
+    answer = made.recv(1_000)
+    return made, answer[3] if len(answer) > 3 else -1
+
+
+def split(doors: list[Door]) -> None:
+    """Stop two doors, and tell what clients of the third one get, and when it serves again."""
+    alone, *others = doors
+    for number in range(5):
+        connected, code = connect(alone, b"stays")
+        assert code == 0, f"{code:#04x}"
+        for door in others:
+            door.send(signal.SIGSTOP)
+        at = time.monotonic()
+        goodbye = connected.recv(1_000)
+        closed = time.monotonic() - at
+        refused, code = connect(alone, b"new")
+        refused.close()
+        for door in others:
+            door.send(signal.SIGCONT)
+        at = time.monotonic()
+        back = -1
+        while back and time.monotonic() < at + 30:
+            made, back = connect(alone, b"stays")
+            made.close()
+        served = time.monotonic() - at
+        print(f"{number + 1}: closed after {closed:.2f} s with {goodbye[2]:#04x}; a new one got {code:#04x}; "
+              f"served {served:.2f} s after the end")  # fmt: skip
+        connected.close()
+        time.sleep(2)
+
+
 def _publish(client: Client, is_ended: threading.Event) -> None:
     while not is_ended.is_set():
-        if client.waiting < 50:
+        if client.still_waiting() < 50:
             client.publish()
         time.sleep(PACE)
 
@@ -248,7 +288,7 @@ def _publish(client: Client, is_ended: threading.Event) -> None:
 def main() -> None:
     """Start the doors, and run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("kills", nargs="?", type=int, default=20)
+    parser.add_argument("kills", nargs="?", default="20", help="how many, or `split`")
     arguments = parser.parse_args()
     network = random.randrange(1_000, 60_000)
     with tempfile.TemporaryDirectory() as path:
@@ -258,7 +298,10 @@ def main() -> None:
                 door.launch()
             for door in doors:
                 door.wait()
-            run(doors, arguments.kills)
+            if arguments.kills == "split":
+                split(doors)
+            else:
+                run(doors, int(arguments.kills))
         finally:
             for door in doors:
                 with suppress(ProcessLookupError):

@@ -64,7 +64,7 @@ class Joining:
         self._poke = asyncio.Event()
         self._done = asyncio.Event()
         self._lazy: asyncio.TimerHandle | None = None
-        self._led_at = self._settled_at = 0.0
+        self._led_at = self._looked_at = self._settled_at = 0.0
         self._was_full = False
 
     async def start(self, flush: Callable[[], None]) -> None:
@@ -78,7 +78,8 @@ class Joining:
         self._watch = await self._model.watch("#", self._changed)
         await self._register()
         now = time.monotonic()
-        self._led_at, self._settled_at = now, now + SETTLE
+        self._led_at = self._looked_at = now
+        self._settled_at = now + SETTLE
         self.shared.is_ready = True
         work = (self._propose(), self._tick())
         self._tasks = [asyncio.create_task(one, name="glue mqtt cluster") for one in work]
@@ -223,8 +224,10 @@ class Joining:
 
     def _look(self, now: float) -> None:
         shared = self.shared
-        if self._model.leader is not None:
+        was_paused, self._looked_at = now - self._looked_at > 3 * INTERVAL, now
+        if self._model.leader is not None or was_paused:
             self._led_at = now
+        if self._model.leader is not None:
             if not shared.is_ready:
                 logger.info("a majority of the doors is in reach again")
                 shared.is_ready = True
