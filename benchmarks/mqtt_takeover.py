@@ -223,7 +223,7 @@ def run(doors: list[Door], kills: int) -> None:
     acknowledged = [payload for one in publishers for payload in one.acknowledged]
     while time.monotonic() < until and any(one.got[payload] == 0 for one in subscribers for payload in acknowledged):
         time.sleep(0.1)
-    time.sleep(3.0)
+    time.sleep(8.0)  # for the last will
     lost = sum(one.got[payload] == 0 for one in subscribers for payload in acknowledged)
     twice = Counter[str]()
     for one in subscribers:

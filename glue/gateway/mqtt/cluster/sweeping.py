@@ -1,7 +1,8 @@
 """What nobody else does in a cluster: sessions of dead doors, wills that are due, sessions that end, and old messages.
 
-Every door gives back what it owns without a connection. One door, the chosen one, does the rest. Should two doors take
-themselves for the chosen one, the model lets only one of them do each thing: every unit expects what its door has seen.
+Every door gives back what it owns without a connection. So do the others for dead doors, one after the other. One
+door, the chosen one, does the rest. Should two doors do the same, the model lets only one of them do each thing: every
+unit expects what its door has seen.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ INTERVAL = 0.5
 """Seconds between two sweeps."""
 
 GRACE = 1.5
-"""Seconds for which a door must be unknown to be taken for dead."""
+"""Seconds for which a door must be unknown to be taken for dead. Each further living door waits as long again, so that
+the first one does the work if it can."""
 
 TOGETHER, CLEARED = 200, 800
 """Sessions changed, and messages removed, in a sweep."""
@@ -46,7 +48,9 @@ class Sweeping:
         odd, left = set[tuple[str, int]](), TOGETHER
         doors = {owner[1] for owner in replica.owners.values()} - {"", shared.name}
         self._missing = {door: self._missing.get(door, now) for door in doors if door not in living}
-        dead = {door for door, since in self._missing.items() if broker.is_chosen and now - since >= GRACE}
+        rank = sum(name < shared.name for name in living)
+        registered = {*replica.doors.values()}  # a door that has started again is there under another name
+        dead = {door for door, since in self._missing.items() if now - since >= GRACE * (rank + (door in registered))}
         for hash, owner in list(replica.owners.items()):
             if left <= 0:
                 break
