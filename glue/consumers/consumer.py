@@ -11,14 +11,14 @@ If a handler raised, its message comes again after a pause, which doubles each t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
 from typing import Any
 
 from glue.consumers.positions import Positions, Stored
 from glue.errors import StorageError
-from glue.storage import Log, Record
+from glue.storage import Log, Record, Stream
 from glue.topics.index import Index
 from glue.topics.shared.dispatcher import Dispatcher
 
@@ -38,6 +38,9 @@ PAUSE, PAUSE_LIMIT = 1.0, 60.0
 """Seconds until a message whose handler raised comes again: at first, and at most."""
 MEMBERS = 1024
 """Members of one consumer at most, of some 2 kB each."""
+
+Left = Callable[[Stream, int, int], Iterator[tuple[int, int]]]
+"""Tells which of the messages of a stream, from a number to before another, are not done."""
 
 
 class Content:
@@ -101,6 +104,8 @@ class Consumer:
         self.is_stuck = False
         self.failures = 0
         self.sent = 0  # the offset after the last message that was given to a member
+        self.left: Left | None = None  # what is not done of a stream, where several keepers answer for the consumer
+        self.on_done: Callable[[Stream, int, int], None] | None = None  # told likewise of what is done
         self._positions = positions
         self._log = log
         self._statistics = statistics
@@ -206,7 +211,7 @@ class Consumer:
             for offset, record in records:
                 self._pass(offset)
                 end = offset + len(record.payloads)
-                for first, last in [*self.position.left(offset, end)]:
+                for first, last in self._left(offset, end, record):
                     part = record.part(record.sequence + first - offset, record.sequence + last - offset)
                     self._offer(Content(first, part, first < self._old))
                 self._cursor = end
@@ -214,6 +219,15 @@ class Consumer:
                 self._pass(stop)
             if not records:
                 break
+
+    def _left(self, offset: int, end: int, record: Record) -> list[tuple[int, int]]:
+        """The ranges of offsets of a record that are not done."""
+        if self.left is not None:
+            shift, begin = offset - record.sequence, offset
+            for first, last in [*self.left(record.stream, record.sequence, record.stop), (end - shift, end - shift)]:
+                self.position.done(begin, first + shift)
+                begin = last + shift
+        return [*self.position.left(offset, end)]
 
     def _room(self) -> int:
         """Bytes that may be read: while there is no member, no more than shows whether anything waits."""
@@ -264,8 +278,10 @@ class Consumer:
         if known is None or share is None or first != share.next or last > share.content.count:
             return False
         self._dispatcher.acknowledge(now, member, number, first, last)
-        offset = share.content.offset
+        offset, record = share.content.offset, share.content.record
         self._positions.done(self.id, offset + first - 1, offset + last)
+        if self.on_done is not None:
+            self.on_done(record.stream, record.sequence + first - 1, record.sequence + last)
         self._after(known, number, share, last)
         return True
 

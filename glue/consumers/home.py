@@ -349,6 +349,8 @@ class Home:
     def _give(self, now: float) -> None:
         given: list[tuple[Consumer, str, list[tuple[int, Content]]]] = []
         for consumer in self.consumers.values():
+            if not self._acts(now, consumer.id):
+                continue
             reach = consumer.stored.reach
             by_member: dict[str, list[tuple[int, Content]]] = {}
             consumer.feed(now)
@@ -364,6 +366,10 @@ class Home:
             return
         for consumer, member, shares in given:
             self._send(consumer, member, shares)
+
+    def _acts(self, now: float, id: str) -> bool:
+        """Whether this home may give messages of a consumer away."""
+        return True
 
     def _send(self, consumer: Consumer, member: str, shares: Sequence[tuple[int, Content]]) -> None:
         entries: list[list[Any]] = []

@@ -34,6 +34,8 @@ JOIN = 1.0
 """Seconds for which a member waits to be taken in before it asks again where the home is."""
 SHARES = 16_384
 """Shares that a member has at once at most, twice what a home gives: one that gives more is left."""
+REFUSED = 0.1
+"""Seconds until a member looks again for a home after a keeper did not take it in: an election may be under way."""
 LOST = 3.0
 """Seconds without an answer after which a home counts as lost: its keeper restarted, perhaps."""
 
@@ -212,10 +214,11 @@ class Membership:
             home, covers = head.get("home"), head.get("covers")
             if not isinstance(home, str) or len(home) > 16:
                 raise MalformedError("home")
-            if keeper == self.home and not self.is_joined:  # it does not take this member in
+            is_refused = keeper == self.home and not self.is_joined  # it does not take this member in
+            if is_refused:
                 self._leave_home(now)
             self._answers[keeper] = home, number(head.get("epoch")), bool(covers)
-            self.deadline = min(self.deadline, now)
+            self.deadline = now + REFUSED if is_refused else min(self.deadline, now)
             return []
         found: list[Taken] = []
         if keeper != self.home or member_of(head) != self.member:

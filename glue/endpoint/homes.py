@@ -1,4 +1,4 @@
-"""A keeper as the home of consumers: gives `glue.consumers.Home` time, topics and the thread of the log."""
+"""A keeper as the home of consumers: gives `glue.consumers.MovingHome` time, topics and the thread of the log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from glue.consumers.home import ConsumerAlert, Home, Message
+from glue.consumers.home import ConsumerAlert, Message
+from glue.consumers.moving import MovingHome
 from glue.consumers.positions import Positions
 from glue.contract import Delivery, Event, Publication
 from glue.endpoint.core import EndpointCore
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HomeRunner:
-    """Runs a `Home` in the thread that stores. `publish` may be called from there."""
+    """Runs a `MovingHome` in the thread that stores. `publish` may be called from there."""
 
     def __init__(
         self,
@@ -37,11 +38,10 @@ class HomeRunner:
         positions = Positions(log.directory, log.id)
         if positions.damaged:
             core.statistics["damaged positions of consumers"] += 1
-        self.home = Home(
+        self.home = MovingHome(
             core.identity.endpoint_id, log, positions, core.statistics, self.covers, self._others, alert,
-            core.settings.consumer_alert,
+            core.settings.consumer_alert, directory=log.directory, now=core.requests.clock(),
         )  # fmt: skip
-
         self.home.may_read = None if core.guard is None else core.guard.lets_hear
 
     def covers(self, pattern: str) -> bool:

@@ -55,7 +55,7 @@ class Swarm:
     def __init__(self, seed: int) -> None:
         self.world = world = World(seed)
         self.chance = chance = world.random("swarm of consumers")
-        self.machines = [Machine(world, number) for number in range(chance.choice((1, 1, 2)))]
+        self.machines = self.machines_of()
         self.publisher = world.endpoint("publisher")
         self.members = [world.endpoint(f"member{number}") for number in range(chance.randint(1, 4))]
         self.handled: Counter[Key] = Counter()
@@ -69,6 +69,10 @@ class Swarm:
         world.run(1.0)
         for member in self.members[1:]:
             self.join(member)
+
+    def machines_of(self) -> list[Machine]:
+        """One keeper or two."""
+        return [Machine(self.world, number) for number in range(self.chance.choice((1, 1, 2)))]
 
     def join(self, member: SimulatedEndpoint) -> None:
         """Subscribe with a handler that fails now and then."""

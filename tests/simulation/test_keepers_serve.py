@@ -307,7 +307,7 @@ def omissions_are_believed(patch: Patch) -> None:
 
 def dead_publishers_take_all_with_them(patch: Patch) -> None:
     """What a dead publisher left is not asked of keepers any more."""
-    patch.setattr(Keepers, "_take_heads", lambda self, now, page: setattr(self, "is_listing", False))
+    patch.setattr(Keepers, "_take_heads", lambda self, now, peer, page: setattr(self, "is_listing", False))
 
 
 def keeper_skips_a_message(patch: Patch) -> None:

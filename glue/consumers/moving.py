@@ -1,0 +1,296 @@
+"""Homes that move: where three keepers or more have all topics of a consumer, they elect its home.
+
+A `Home` with a `Ballot` for each such consumer. What the ballots promise and have copied is in a journal beside the
+log, synced before anything is told. With fewer keepers, a consumer lives at the one at which it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+import orjson
+
+from glue.consumers.home import COMMIT, CONSUMERS, RETRY, ConsumerAlert, Home, Message
+from glue.consumers.position import Position
+from glue.consumers.positions import Stored
+from glue.consumers.voting import HOME, Ballot, voters_of
+from glue.consumers.wire import ask_topic, encode, key_of, number
+from glue.contract.ranges import RangeSet
+from glue.errors import StorageError
+from glue.history.wire import EARLIEST, MalformedError
+from glue.storage import Stream
+from glue.storage.directory import Directory
+from glue.storage.journal import Journal
+
+NAME = "consumer-votes"
+"""The name of the file."""
+LEAST = 3
+"""Voters at least: a majority of two would be both."""
+SHARED = 256
+"""Consumers with voters at one keeper at most: each costs some four messages a second."""
+ASKS = ("stand", "vote", "copy", "copied")
+
+
+class Facts(NamedTuple):
+    """What does not change of a consumer."""
+
+    name: str
+    pattern: str
+    ordered: int
+
+
+class MovingHome(Home):
+    """The consumers at one keeper, and those that it votes for."""
+
+    def __init__(self, *parts: Any, directory: Directory, now: float, **more: Any) -> None:
+        """As a `Home`; `directory` is that of the log. Raises StorageError."""
+        self.ballots: dict[str, Ballot] = {}
+        self._facts: dict[str, Facts] = {}
+        self._journal = Journal(directory, NAME, self._snapshot)
+        self._vote_at = inf  # when changes are synced
+        positions = parts[2]
+        for id in [id for id, stored in positions.stored.items() if "shared" in stored.about]:
+            positions.forget(id)  # another keeper may be the home by now
+        super().__init__(*parts, **more)
+        for entry in self._journal.load():
+            try:
+                self._restore(now, orjson.loads(entry))
+            except (MalformedError, ValueError, KeyError, TypeError):
+                self._statistics["damaged votes for homes of consumers"] += 1
+                break
+
+    # -------------------------------------------------------------------------------------------- the file
+
+    def _snapshot(self) -> Iterator[bytes]:
+        for id, ballot in self.ballots.items():
+            yield orjson.dumps(self._entry(id, ballot, True))
+
+    def _entry(self, id: str, ballot: Ballot, is_whole: bool) -> dict[str, Any]:
+        done: Iterable[Any] = ballot.changed
+        if is_whole:
+            done = [(stream, *one) for stream, ranges in ballot.done.items() for one in ranges]
+        return {
+            "id": id, "facts": [*self._facts[id]], "about": ballot.about(), "whole": int(is_whole),
+            "done": [[*stream, first, stop] for stream, first, stop in done],
+        }  # fmt: skip
+
+    def _restore(self, now: float, entry: dict[str, Any]) -> None:
+        id = entry["id"]
+        if "about" not in entry:
+            self.ballots.pop(id, None)
+            return
+        ballot = self.ballots.get(id)
+        if ballot is None:
+            self._facts[id] = Facts(*entry["facts"])
+            ballot = self.ballots[id] = Ballot(self._me, entry["about"]["voters"], now)
+        if entry["whole"]:
+            ballot.done = {}
+        for origin, life, topic, first, stop in entry["done"]:
+            ballot.done.setdefault(Stream(origin, life, topic), RangeSet()).add(first, stop)
+        ballot.restore(now, entry["about"])
+
+    # ----------------------------------------------------------------------------------------------- asked
+
+    def _take(
+        self, now: float, unix_time: float, peer: str, life: int, head: dict[str, Any], name: str, pattern: str
+    ) -> None:
+        if head.get("ask") not in ASKS:
+            super()._take(now, unix_time, peer, life, head, name, pattern)
+            return
+        id = key_of(name, pattern)
+        ballot = self.ballots.get(id)
+        if peer not in self._others(pattern):
+            self._statistics["votes for homes of consumers that are no keeper's"] += 1
+            return
+        if ballot is None:
+            if head["ask"] not in ("stand", "copy") or id in self._positions.stored or not self._covers(pattern):
+                return
+            ballot = self._add(now, id, Facts(name, pattern, number(head.get("ordered", 0))), voters_of(head, self._me))
+        if ballot is not None:
+            ballot.take(now, peer, str(head["ask"]), head)
+
+    def _add(self, now: float, id: str, facts: Facts, voters: Sequence[str]) -> Ballot | None:
+        if len(self.ballots) >= SHARED:
+            self._statistics["consumers with votes refused: too many"] += 1
+            return None
+        self._facts[id] = facts
+        ballot = self.ballots[id] = Ballot(self._me, voters, now)
+        return ballot
+
+    def _join(
+        self,
+        now: float,
+        unix_time: float,
+        address: tuple[str, int],
+        head: dict[str, Any],
+        name: str,
+        pattern: str,
+        member: str,
+    ) -> None:
+        id = key_of(name, pattern)
+        if id in self.consumers or self._is_refused(address[0], pattern):
+            super()._join(now, unix_time, address, head, name, pattern, member)
+            return
+        if id not in self.ballots and id not in self._positions.stored and head.get("begin") and self._covers(pattern):
+            voters = sorted([self._me, *self._others(pattern)])
+            is_shared = len(voters) >= LEAST and len(self.consumers) < CONSUMERS
+            ballot = (
+                self._add(now, id, Facts(name, pattern, int(bool(head.get("ordered")))), voters) if is_shared else None
+            )
+            if ballot is not None:
+                ballot.done = self._done_before(head.get("start"), unix_time, pattern)
+                ballot.is_replaced = True
+                ballot.stand(now)
+        if id in self.ballots:
+            self._tell_where(*address, name, pattern)
+        else:
+            super()._join(now, unix_time, address, head, name, pattern, member)
+
+    def _is_refused(self, peer: str, pattern: str) -> bool:
+        return self.may_read is not None and not self.may_read(peer, pattern)
+
+    def _done_before(self, start: Any, unix_time: float, pattern: str) -> dict[Stream, RangeSet]:
+        """What counts as done for a consumer that begins there."""
+        offset = self._offset(start, unix_time)
+        kind = start[0] if isinstance(start, list) and start else EARLIEST
+        if kind == EARLIEST:
+            return {}
+        from glue.history.server import matcher
+
+        wanted = matcher(pattern)
+        first: dict[Stream, int] = {}
+        while offset < self._log.durable:
+            records, stop = self._log.read(wanted, offset)
+            for _, record in records:
+                first[record.stream] = min(first.get(record.stream, record.sequence), record.sequence)
+            if stop <= offset:
+                break
+            offset = stop
+        done: dict[Stream, RangeSet] = {}
+        for stream, state in self._log.streams(wanted):
+            end = first.get(stream, state.durable.stop)
+            if end > 1:
+                done.setdefault(stream, RangeSet()).add(1, end)
+        return done
+
+    def _tell_where(self, peer: str, life: int, name: str, pattern: str) -> None:
+        ballot = self.ballots.get(key_of(name, pattern))
+        if ballot is None or ballot.role == HOME:
+            super()._tell_where(peer, life, name, pattern)
+        else:
+            home = ballot.home if ballot.home != self._me else ""
+            self._tell((peer, life), "where", name, pattern, home=home, epoch=ballot.promise, covers=1)
+
+    def _member_says(self, now: float, address: tuple[str, int], head: dict[str, Any], id: str, member: str) -> None:
+        if id in self.consumers and not self._acts(now, id) and head["ask"] != "leave":
+            if head["ask"] != "here":  # a member that is not answered looks for another home
+                self._statistics["acknowledgements of members that are fenced"] += head["ask"] == "done"
+                self._tell(address, "fenced", head["name"], head["pattern"], member=member)
+            return
+        super()._member_says(now, address, head, id, member)
+
+    def _known(self, home: str, name: str, pattern: str, created: int) -> None:
+        if key_of(name, pattern) not in self.ballots:
+            super()._known(home, name, pattern, created)
+
+    def _change(self, unix_time: float, peer: str, life: int, head: dict[str, Any], name: str, pattern: str) -> None:
+        id = key_of(name, pattern)
+        ballot, consumer = self.ballots.get(id), self.consumers.get(id)
+        if ballot is not None and head["ask"] == "seek":
+            if consumer is not None:
+                ballot.replace(self._done_before(head.get("start"), unix_time, pattern))
+                self._close_shared(id)  # and it opens again at once, from there
+            self._tell((peer, life), "sought", name, pattern, id=number(head.get("id")), done=consumer is not None)
+            return
+        if ballot is not None and head["ask"] == "forget":
+            del self.ballots[id], self._facts[id]
+            self._journal.add(orjson.dumps({"id": id}))
+            self._vote_at = -inf
+        super()._change(unix_time, peer, life, head, name, pattern)
+
+    # ---------------------------------------------------------------------------------------------- timers
+
+    def _acts(self, now: float, id: str) -> bool:
+        ballot = self.ballots.get(id)
+        return ballot is None or (ballot.acts(now) and self._is_sound)
+
+    @property
+    def _is_sound(self) -> bool:
+        """Whether the disk stores messages and votes; else another keeper is to be the home."""
+        return not self._journal.failure and not self._log.failure
+
+    @property
+    def deadline(self) -> float:
+        """When `advance` is due (monotonic seconds), -inf for now."""
+        due = min(super().deadline, self._vote_at)
+        return min([due, *(ballot.deadline for ballot in self.ballots.values())]) if self._is_sound else due
+
+    def _turn(self, now: float) -> list[Message]:
+        """Vote, store that, and then do what any home does."""
+        for ballot in self.ballots.values():
+            if ballot.deadline <= now and self._is_sound:
+                ballot.advance(now)
+        self._settle(now)
+        return super()._turn(now)
+
+    def _settle(self, now: float) -> None:
+        """Store what the ballots changed, tell what they have to say, and be the home that they made this keeper."""
+        is_due = now >= self._vote_at
+        for ballot in self.ballots.values():
+            if ballot.changed and not ballot.out and not ballot.is_changed:
+                self._vote_at = min(self._vote_at, now + COMMIT)
+            is_due |= bool(ballot.out or ballot.is_changed)
+        if is_due:
+            self._store(now)
+        for id, ballot in self.ballots.items():
+            if ballot.role == HOME and id not in self.consumers:
+                self._open_shared(now, id, ballot)
+            elif ballot.role != HOME and id in self.consumers:
+                self._close_shared(id)
+
+    def _store(self, now: float) -> None:
+        self._vote_at = inf
+        for id, ballot in self.ballots.items():
+            if ballot.changed or ballot.is_changed or ballot.is_replaced:
+                self._journal.add(orjson.dumps(self._entry(id, ballot, ballot.is_replaced)))
+                ballot.changed, ballot.is_changed, ballot.is_replaced = [], False, False
+        try:
+            self._journal.sync()
+        except StorageError as error:
+            for id, ballot in self.ballots.items():
+                ballot.out.clear()
+                self._alert(ConsumerAlert("storage", self._facts[id].name, self._facts[id].pattern, str(error)))
+            self._vote_at = inf if self._journal.failure else now + RETRY
+            return
+        for id, ballot in self.ballots.items():
+            facts = self._facts[id]
+            for keeper, ask, more in ballot.stored():
+                head = {"ask": ask, "name": facts.name, "pattern": facts.pattern, **more}
+                if ask in ("stand", "copy"):
+                    head |= {"voters": ballot.voters, "ordered": facts.ordered}
+                self._out.append((ask_topic(keeper), encode(head)))
+
+    def _open_shared(self, now: float, id: str, ballot: Ballot) -> None:
+        facts, log = self._facts[id], self._log
+        about = {
+            "name": facts.name, "pattern": facts.pattern, "epoch": ballot.promise, "created": 0,
+            "ordered": facts.ordered, "shared": 1,
+        }  # fmt: skip
+        reach = 0 if ballot.promise == 1 else log.end  # a former home may have given away anything that is not done
+        self._positions.put(id, Stored(Position(log.first), reach, about))
+        consumer = self._open(id)
+        consumer.left, consumer.on_done = ballot.left, ballot.add
+        self._tick_at = min(self._tick_at, now)
+        self._commit_at = -inf
+
+    def _close_shared(self, id: str) -> None:
+        self._fence(self.consumers.pop(id))
+        self._positions.forget(id)
+        self._commit_at = -inf
+
+    def close(self, now: float) -> None:
+        """Store everything, and end."""
+        super().close(now)
+        self._store(now)
