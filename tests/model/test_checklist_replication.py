@@ -227,13 +227,18 @@ def test_a_follower_whose_repairs_overtake_one_another_does_not_wait_for_heartbe
         assert round_trips <= 2 * len(leader.log)  # an entry that is asked about, and one of those that follow
 
 
-def test_a_follower_too_busy_to_answer_is_not_buried_under_repeats() -> None:
-    settings = dataclasses.replace(SETTINGS, append_limit=1 << 20, uncommitted_limit=8 << 20)
-    leader = Member("a", settings=settings)
+def leader_of_megabytes() -> Member:
+    """A leader with 30 entries of 100 kB that one follower lacks."""
+    leader = Member("a", settings=dataclasses.replace(SETTINGS, append_limit=1 << 20, uncommitted_limit=8 << 20))
     leader.lead_and_commit()
     for _ in range(30):
         leader.propose(bytes(100_000))
         leader.get()
+    return leader
+
+
+def test_a_follower_too_busy_to_answer_is_not_buried_under_repeats() -> None:
+    leader = leader_of_megabytes()
     sent = repeats = 0
     for number in range(100):  # ten seconds, in which the follower answers only the multicasts that it cannot use
         leader.now += 0.1
@@ -249,12 +254,7 @@ def test_a_follower_too_busy_to_answer_is_not_buried_under_repeats() -> None:
 
 
 def test_a_follower_too_slow_for_long_appends_is_sent_shorter_ones() -> None:
-    settings = dataclasses.replace(SETTINGS, append_limit=1 << 20, uncommitted_limit=8 << 20)
-    leader = Member("a", settings=settings)
-    leader.lead_and_commit()
-    for _ in range(30):
-        leader.propose(bytes(100_000))
-        leader.get()
+    leader = leader_of_megabytes()
     reached, answers = 1, list[tuple[str, Appended]]()
     for _ in range(600):  # a minute, in which appends of more than 300 kB never arrive
         leader.now += 0.1
