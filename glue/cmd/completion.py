@@ -134,7 +134,7 @@ def _zsh_option(one: Option) -> str:
         value = ":file:_files"
     elif one.takes_value:
         value = ":value:"
-    words = _quoted(one.help).replace("[", "(").replace("]", ")").replace(":", " ")
+    words = _quoted(one.help).replace("[", "(").replace("]", ")").replace(":", "\\:")
     return f"'{one.name}[{words}]{value}'"
 
 
