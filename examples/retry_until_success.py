@@ -17,7 +17,7 @@ def main() -> None:
             print("alert:", news.kind, news.name)
             alerted.set()
 
-    with tempfile.TemporaryDirectory() as folder, glue.Endpoint("keeper", consumer_alert=0.5) as keeper:
+    with tempfile.TemporaryDirectory() as folder, glue.Endpoint("keeper", consumer_alert=2.0) as keeper:
         keeper.on_consumer_alert = alert
         keeper.keep("orders/#", data_dir=folder)
 

@@ -72,14 +72,12 @@ def main(folder: Path) -> int:
     """Write all of that to the folder."""
     add_one_more_field()
     from glue.capture.entries import tables
-    from tests.golden.exam import exam_datagrams
+    from tests.golden.make import current
     from tests.golden.meaning import meaning
-    from tests.golden.scenario import golden_datagrams
-    from tests.golden.sleeping import a_node_that_sleeps
 
     for path, text in tables(folder).items():
         path.write_text(text)
-    datagrams = golden_datagrams() | exam_datagrams() | a_node_that_sleeps()
+    datagrams = current()
     for name, data in datagrams.items():
         (folder / f"{name}.datagram").write_bytes(data)
     told = {

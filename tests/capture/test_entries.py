@@ -59,7 +59,6 @@ def test_there_is_a_golden_datagram_of_each_kind() -> None:
     assert {(entry.layer, entry.kind) for entry in ENTRIES} - kinds == {
         ("discovery", "call"),  # where multicast does not reach
         ("discovery", "introduce"),
-        ("discovery", "path"),  # of endpoints with several interfaces
     }
 
 

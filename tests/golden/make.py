@@ -12,6 +12,7 @@ import orjson
 
 from tests.golden.exam import exam_datagrams
 from tests.golden.meaning import meaning
+from tests.golden.paths import path_datagrams
 from tests.golden.scenario import golden_datagrams
 from tests.golden.sleeping import a_node_that_sleeps
 
@@ -48,8 +49,13 @@ def with_examples(text: str, datagrams: dict[str, bytes]) -> str:
     return EXAMPLE.sub(lambda found: f"```datagram {found['name']}\n{example(datagrams[found['name']])}```", text)
 
 
+def current() -> dict[str, bytes]:
+    """All datagrams as the layers send them now, by name."""
+    return golden_datagrams() | exam_datagrams() | a_node_that_sleeps() | path_datagrams()
+
+
 def main() -> None:
-    datagrams = golden_datagrams() | exam_datagrams() | a_node_that_sleeps()
+    datagrams = current()
     for path in FOLDER.glob("*.datagram"):
         path.unlink()
     for name, data in datagrams.items():

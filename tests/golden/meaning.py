@@ -12,7 +12,7 @@ import orjson
 from glue.capture.entries import named
 from glue.codecs import codec_of_tag, name_of_tag
 from glue.contract import Inbound, Train
-from glue.discovery.wire import GOODBYE, WANT
+from glue.discovery.wire import GOODBYE, PATH, WANT
 from glue.fragmentation import Fragmentation
 from glue.receivers import wire as receivers
 from glue.serialization import Serialization
@@ -21,7 +21,7 @@ from glue.transport.fec.code import frame_of
 from glue.transport.waking import decode_ends
 from glue.transport.wire import decode_members, decode_ranges
 
-BODILESS = (WANT, GOODBYE)
+WITHOUT_DOCUMENT = (WANT, GOODBYE, PATH)
 
 
 def meaning(datagrams: dict[str, bytes]) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
     """What the body holds."""
     (body,) = frame.bodies
     if "discovery" in frame.header:
-        if frame.header["discovery"][-1] in BODILESS:
+        if frame.header["discovery"][-1] in WITHOUT_DOCUMENT:
             return {}
         head, has_part, part = body.partition(b"\n")  # only an answer to a question has one
         return {"document": orjson.loads(head)} | ({"part": part.decode()} if has_part else {})

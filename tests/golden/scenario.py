@@ -75,14 +75,16 @@ def endpoint_id(name: str) -> str:
     return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()
 
 
-def stack(name: str, parity: float | None = None, sleep: float | None = None) -> FastStack:
+def stack(
+    name: str, parity: float | None = None, sleep: float | None = None, interface: tuple[str, ...] | None = None
+) -> FastStack:
     """The layers of the endpoint of this name, as they are after a start."""
     number = NAMES.index(name)
     identity = Identity(
         name=name,
         endpoint_id=endpoint_id(name),
         incarnation=int(WALL_CLOCK * 1000) << 10 | number,
-        settings=Settings(name=name, parity=parity, sleep=sleep),
+        settings=Settings(name=name, parity=parity, sleep=sleep, interface=interface),
         random=Random(number),
     )
     layers = FastStack.build(identity, {})

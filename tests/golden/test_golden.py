@@ -10,17 +10,15 @@ import pytest
 
 from glue.contract import Delivery, PeerAdded, Subscribe, Train
 from glue.serialization import MAX_HEADER
-from tests.golden.exam import exam_datagrams
-from tests.golden.make import DOCUMENT, EXAMPLE, VECTORS, stored, vectors, with_examples
-from tests.golden.scenario import DATAGRAM, address, endpoint_id, golden_datagrams, stack
-from tests.golden.sleeping import a_node_that_sleeps
+from tests.golden.make import DOCUMENT, EXAMPLE, VECTORS, current, stored, vectors, with_examples
+from tests.golden.scenario import DATAGRAM, address, endpoint_id, stack
 
 NAMES = sorted(stored())
 
 
 @pytest.fixture(scope="module")
 def sent() -> dict[str, bytes]:
-    return golden_datagrams() | exam_datagrams() | a_node_that_sleeps()
+    return current()
 
 
 def test_there_is_a_file_for_each_datagram_of_the_scenario(sent: dict[str, bytes]) -> None:

@@ -267,7 +267,7 @@ function content(layers, body) {
   if (layers.transport?.kind === "skip" || layers.transport?.kind === "wake") return {};
   if (layers.transport?.kind === "waited") return { ends: JSON.parse(body.toString("utf8")) };
   if (layers.discovery) {
-    if (!body.length) return {};
+    if (!body.length || layers.discovery.kind === "path") return {};
     const [head, ...part] = body.toString("utf8").split("\n");
     return { document: JSON.parse(head), ...(part.length ? { part: part.join("\n") } : {}) };
   }
