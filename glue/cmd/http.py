@@ -26,6 +26,7 @@ from glue.cmd.tls import add_tls_options, server_context
 from glue.errors import ConfigurationError, GlueError, InterfaceError
 from glue.gateway.http.gateway import HTTP_PORT, Gateway
 from glue.gateway.http.guard import LAN
+from glue.gateway.http.limits import Limits, allow_files
 from glue.gateway.http.tokens import EVERYTHING, Access, add_token, remove_token
 from glue.gateway.thread import in_thread
 
@@ -94,6 +95,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     )
     tls = server_context(arguments)
     settings = common.settings_from(arguments)
+    allow_files(Limits())
     logging.getLogger("glue.http").setLevel(logging.INFO)
 
     @asynccontextmanager

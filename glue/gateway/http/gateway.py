@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import ssl
 import time
@@ -19,12 +20,14 @@ from glue.gateway.http.door import Door
 from glue.gateway.http.feed import Feed
 from glue.gateway.http.guard import LAN, Guard
 from glue.gateway.http.idempotency import Idempotency
-from glue.gateway.http.limits import Limits
+from glue.gateway.http.limits import Limits, fitted, open_files
 from glue.gateway.http.store import FileStore, MemoryStore, Store
 from glue.gateway.http.tokens import EVERYTHING, Access
 from glue.network.interfaces import list_interfaces
 
 HTTP_PORT = 8080
+
+logger = logging.getLogger("glue.http")
 
 
 class Gateway:
@@ -86,7 +89,13 @@ class Gateway:
         from glue.gateway.http.sender import Sender
         from glue.gateway.http.server import Server
 
-        data_dir, limits = self._data_dir, self.limits
+        data_dir, limits = self._data_dir, fitted(self.limits, open_files())
+        if limits is not self.limits:
+            logger.warning(
+                "this process may open %s files, so it takes %s connections and makes %s deliveries at a time; "
+                "`ulimit -n` raises it", open_files(), limits.connections, limits.attempts,
+            )  # fmt: skip
+            self.limits = limits
         store = self._open_store()
         self._closing.append(store)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -28,6 +29,10 @@ from glue.gateway.http.tokens import EVERYTHING, Rights
 ROUTES: Final = [*carrier.ROUTES, *topics.ROUTES, *resources.ROUTES, *models.ROUTES, *overview.ROUTES]
 SWEEP: Final = 2.0
 """Seconds between two looks for connections on which no request comes."""
+AT_ONCE: Final = 32
+"""Connections that are accepted at once: each takes a file before it is known whether there are too many."""
+BACKLOG: Final = 1_024
+"""Connections that wait in the system to be accepted."""
 FIRST_REQUEST: Final = 10.0
 """Seconds from a connection to its first request."""
 
@@ -76,7 +81,13 @@ class Server:
 
     async def _listen(self, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(self._connection, host, port, ssl=tls, backlog=1024)
+        server = await loop.create_server(
+            self._connection, host, port, ssl=tls, backlog=AT_ONCE,
+            ssl_handshake_timeout=None if tls is None else FIRST_REQUEST,
+        )  # fmt: skip
+        for listening in server.sockets:
+            with socket.fromfd(listening.fileno(), listening.family, listening.type) as again:
+                again.listen(BACKLOG)
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 

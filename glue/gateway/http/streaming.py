@@ -22,7 +22,7 @@ from glue.gateway.http.problems import ProblemError, problem_of
 from glue.gateway.http.routes import check_publish, check_subscribe
 from glue.gateway.http.sources import HistorySource, TailSource, source_of
 from glue.gateway.http.tokens import Rights
-from glue.topics import check_pattern
+from glue.topics import check_pattern, check_topic
 
 SSE, NDJSON, WEBSOCKET = "text/event-stream", "application/x-ndjson", "websocket"
 RETRY: Final = 1_000
@@ -185,7 +185,8 @@ async def _take(
     if not isinstance(document, dict):
         raise ProblemError(400, "expected a JSON object")
     if "publish" in document:
-        topic = str(document["publish"])
+        topic = document["publish"]
+        check_topic(topic)
         check_publish(permit.rights, topic)
         _, done = await door.publish(
             topic, document.get("payload"), document.get("acks"), {"retain": bool(document.get("retain", False))}

@@ -21,7 +21,7 @@ from glue.gateway.http.dead_letters import properties_of, revived
 from glue.gateway.http.guard import Guard, check_url
 from glue.gateway.http.idempotency import Idempotency
 from glue.gateway.http.lanes import RETRIES, retry_delay
-from glue.gateway.http.limits import Limits
+from glue.gateway.http.limits import OTHER_FILES, Limits, fitted
 from glue.gateway.http.places import Token, token_of
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.signing import Item, headers_of, is_signed, message_id, new_secret, signature
@@ -267,3 +267,14 @@ def test_a_request_that_waits_for_one_with_its_key_is_compared_and_survives_it()
         assert await second == (202, {"call": 2})
 
     asyncio.run(run())
+
+
+def test_connections_and_deliveries_leave_files_for_the_log() -> None:
+    limits = Limits()
+    assert fitted(limits, 1 << 20) is limits
+    small = fitted(limits, 1024)
+    assert small.connections + small.attempts + OTHER_FILES == 1024
+    assert small.connections == small.attempts
+    assert small.doubtful == limits.doubtful
+    least = fitted(limits, 64)
+    assert (least.connections, least.attempts, least.doubtful) == (8, 8, 4)
