@@ -103,6 +103,10 @@ class Moving(Connecting):
             else:
                 self.put(now, session, parcel)
 
+    def others(self, now: float) -> list[dict[str, Any]]:
+        """What to show of sessions that are at no door, if this one shows them."""
+        return []
+
     def _session_value(self, now: float, session: Session) -> Any:
         to_unix = self.wall_clock() - now
         if self.store is not None and session.is_kept:

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from glue.aio import Endpoint, Subscription
@@ -194,7 +195,7 @@ class Neighbours(Plugin):
         if request.payload == "clients":
             return [_client(now, one.client) for one in sessions if one.client is not None]
         if request.payload == "sessions":
-            return [_session(now, one) for one in sessions]
+            return [*map(partial(_session, now), sessions), *self._broker.others(now)][:SHOWN]
         raise ValueError(f"{request.payload!r:.40}: expected 'clients' or 'sessions'")
 
 

@@ -174,6 +174,19 @@ def test_a_will_is_published_once_in_the_whole_cluster(way: str) -> None:
     assert [messages(watcher) for watcher in watchers] == [expected, expected]
 
 
+def test_the_chosen_door_shows_the_sessions_of_clients_that_are_away() -> None:
+    cluster = Cluster()
+    cluster.subscriber(cluster.doors[1], ("t", 1)).leave()
+    cluster.connect(cluster.doors[1], "p").send(mqtt.publish("t", b"waits", 1, 1, version=5))
+    cluster.settle()
+    cluster.pass_time(10)
+    (shown,) = cluster.doors[0].broker.others(cluster.now)
+    assert shown["client"] == "s"
+    assert (shown["subscriptions"], shown["waiting"], shown["under_way"]) == (1, 1, 0)
+    assert 3_580 < shown["expires"] < 3_600
+    assert cluster.doors[1].broker.others(cluster.now) == []
+
+
 def test_a_session_ends_when_its_time_is_over() -> None:
     cluster = Cluster()
     cluster.subscriber(cluster.doors[0], ("t", 1)).leave()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from itertools import product
 from typing import Any
@@ -47,6 +48,14 @@ def doors(lan: Lan, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Gate
         yield list(zip(asyncio.run(all_opened(stacks)), stacks, strict=True))
 
 
+def wait(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def kept(client_id: str, door: Gateway, **options: Any) -> PahoClient:
     """A client of MQTT 3.1.1 with a session that is kept."""
     return PahoClient(client_id, door.port, clean_session=False, **options)
@@ -54,14 +63,15 @@ def kept(client_id: str, door: Gateway, **options: Any) -> PahoClient:
 
 def test_each_client_hears_each_other_one_once_with_its_qos(doors: list[tuple[Gateway, ExitStack]]) -> None:
     clients = [PahoClient(f"c{number}", door.port) for number, (door, _) in enumerate(doors)]
-    for client, qos in product(clients, (1, 2)):
+    for client, qos in product(clients, range(3)):
         client.subscribe(f"q{qos}/#", qos)
+    wait(lambda: all(len(door.endpoint.subscribers("q0/x")) == 2 for door, _ in doors))
     for number, client in enumerate(clients):
-        for qos in (1, 2):
+        for qos in range(3):
             client.paho.publish(f"q{qos}/{number}", b"%d" % number, qos).wait_for_publish(PATIENCE)
-    expected = {(f"q{qos}/{number}", b"%d" % number, qos, False) for qos in (1, 2) for number in range(3)}
+    expected = {(f"q{qos}/{number}", b"%d" % number, qos, False) for qos in range(3) for number in range(3)}
     for client in clients:
-        assert {client.next() for _ in range(6)} == expected
+        assert {client.next() for _ in range(9)} == expected
         assert client.messages.empty()
         client.close()
 

@@ -8,8 +8,10 @@ door is alive.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
@@ -26,6 +28,9 @@ from glue.gateway.mqtt.packets import Connect, Disconnect, Publish, Will
 from glue.gateway.mqtt.session import LAST_ID, LOST, Client, Session, Subscription
 from glue.gateway.mqtt.stored import read_will, will_value
 from glue.model.state import Change, Delete, Operation, Set, Update
+
+SHOWN = 10_000
+"""Sessions that are looked at for a list."""
 
 TRIES, PAUSE = 20, 0.05
 """Tries to claim a session that changes at the same time, and seconds between two of them."""
@@ -305,6 +310,29 @@ class ClusterBroker(Delivering):
             self.leave(now, session, now)
         else:
             self._forget(session)
+
+    def others(self, now: float) -> list[dict[str, Any]]:
+        """What to show of the cluster's sessions without a connection; the chosen door shows them."""
+        if not self.is_chosen:
+            return []
+        replica, unix = self.shared.replica, self.wall_clock()
+        waiting: Counter[str] = Counter()
+        for entry in replica:
+            for hash in entry.wanted:
+                waiting[hash] += entry.run.count if replica.progress(hash).next < entry.end else 0
+        return [
+            {
+                "client": owner[0],
+                "connected": False,
+                "subscriptions": len(replica.filters(hash)),
+                "waiting": waiting[hash],
+                "under_way": len(replica.progress(hash).sent) + len(replica.progress(hash).released),
+                "dropped": 0,
+                "expires": round(sum(replica.terms.get(hash, {}).values()) - unix, 1),
+            }
+            for hash, owner in islice(replica.owners.items(), SHOWN)
+            if not owner[1]
+        ]
 
     def taken(self, now: float, client_id: str, door: str) -> Any:
         """Hand over a session to a door that is not of the cluster: none that the cluster keeps."""
