@@ -144,6 +144,8 @@ def test_without_a_majority_a_door_refuses_what_it_cannot_promise() -> None:
         assert [(one.kind, one.body[1]) for one in device.read()] == [(2, codes.SERVER_UNAVAILABLE)]
     door.broker.receive(door.now, guest.client, mqtt.publish("t", b"at most once", 0, version=5))
     assert messages(guest) == [b"at most once"]
+    guest.send(mqtt.publish("t", b"at least once", 1, 1, version=5))
+    assert [(one.kind, one.body[0]) for one in guest.read()] == [(14, codes.SERVER_BUSY)]
     door.shared.is_ready = True
     assert cluster.connect(door).read()[0].body[:2] == b"\x01\x00"
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.access import Access
-from glue.gateway.mqtt.cluster.delivering import Delivering
+from glue.gateway.mqtt.cluster.delivering import NO_MAJORITY, Delivering
 from glue.gateway.mqtt.cluster.keys import Entry, Owner, mark
 from glue.gateway.mqtt.cluster.replica import Committed, Kept, Moved
 from glue.gateway.mqtt.cluster.shared import Shared
@@ -34,8 +34,6 @@ SHOWN = 10_000
 
 TRIES, PAUSE = 20, 0.05
 """Tries to claim a session that changes at the same time, and seconds between two of them."""
-
-NO_MAJORITY = "no majority of the doors is in reach"
 
 
 class Found(NamedTuple):

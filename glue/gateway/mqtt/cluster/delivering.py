@@ -20,6 +20,8 @@ from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription
 from glue.gateway.mqtt.subscriptions import receivers
 
+NO_MAJORITY = "no majority of the doors is in reach"
+
 
 class Delivering(Broker):
     """A broker that proposes what it may acknowledge only when it is safe."""
@@ -46,6 +48,9 @@ class Delivering(Broker):
     def _publish(self, now: float, client: Client, run: Publish) -> None:
         if run.qos and max(map(len, run.payloads)) > LARGEST:
             raise ProtocolError(codes.PACKET_TOO_LARGE, f"a message of more than {LARGEST} bytes in a cluster")
+        if run.qos and not self.shared.is_ready:
+            self.end(now, client, codes.SERVER_BUSY, NO_MAJORITY)
+            return
         super()._publish(now, client, run)
 
     def publish(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:

@@ -16,7 +16,8 @@ from glue.aio.model import Model, Watch
 from glue.endpoint.message import Message
 from glue.errors import GlueError, MinorityError, RefusedError
 from glue.gateway.mqtt.access import Access
-from glue.gateway.mqtt.cluster.broker import NO_MAJORITY, ClusterBroker
+from glue.gateway.mqtt.cluster.broker import ClusterBroker
+from glue.gateway.mqtt.cluster.delivering import NO_MAJORITY
 from glue.gateway.mqtt.cluster.keys import DOORS
 from glue.gateway.mqtt.cluster.shared import LARGEST, Shared
 from glue.gateway.mqtt.cluster.sweeping import INTERVAL, Sweeping
