@@ -16,7 +16,7 @@ from glue.endpoint.receiver_hosts import PENDING, Resume
 from glue.endpoint.receiver_methods import BaseReceivers, ReceiverParts, remote
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation
 from glue.endpoint.requests import check_timeout
-from glue.errors import GlueError, RequestTimeoutError, WouldBlockError
+from glue.errors import GlueError, WouldBlockError
 from glue.model import Ask as AskModel
 from glue.receivers.address import Address
 
@@ -128,16 +128,14 @@ class Receivers(BaseReceivers):
         runtime, kind = self._runtime, self._kind
         if kind.kind not in runtime.kinds:
             return True
-        kind.ownership.leave()
-        runtime._hosts_changed()
-        runtime._beat(runtime.now())
+        runtime.withdraw(kind)
         is_done = await leave(runtime, [kind], timeout)
         runtime.remove_kind(kind)
         kind.close()
         return is_done
 
     async def wait_until_served(self, timeout: float | None = None) -> bool:
-        """Wait until this endpoint serves all partitions meant for it; return False on timeout."""
+        """As `glue.Receivers.wait_until_served`."""
         until = None if timeout is None else time.monotonic() + timeout
         while not self._kind.is_settled:
             if until is not None and time.monotonic() >= until:
@@ -200,7 +198,7 @@ async def ask(endpoint: Endpoint, address: Address, payload: Any, timeout: float
         async with asyncio.timeout(timeout):
             return await future
     except TimeoutError:
-        raise RequestTimeoutError(f"{address} did not answer in time; it may have acted", str(address)) from None
+        raise runtime.unanswered(address) from None
 
 
 class Sent:
@@ -241,9 +239,12 @@ async def close(endpoint: Endpoint, timeout: float) -> bool:
     parts = endpoint._receiving
     if parts is None or parts.runtime.is_closed:
         return True
-    runtime = parts.runtime
+    runtime, until = parts.runtime, time.monotonic() + timeout
+    runtime.hurry()
+    while runtime.has_unsent and time.monotonic() < until:
+        await asyncio.sleep(LOOK)
     runtime.begin_to_leave()
     kinds = list(runtime.kinds.values())
-    is_done = await leave(runtime, kinds, timeout) if kinds else True
+    is_done = await leave(runtime, kinds, max(0.0, until - time.monotonic())) if kinds else True
     runtime.close()
     return is_done

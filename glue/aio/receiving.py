@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from glue.endpoint.receiver_methods import ReceiverParts
     from glue.receivers.store import Store
 
-MODEL = "receivers"
-"""The model that keeps owners and state, unless another one is given."""
-
 
 class AioReceiving:
     """Receivers of an asyncio endpoint."""
@@ -36,15 +33,13 @@ class AioReceiving:
     ) -> Receivers:
         """As `glue.Endpoint.receivers`; `receive`, `activate` and `deactivate` may be coroutine functions."""
         from glue.aio import receivers
+        from glue.endpoint.receiver_methods import model_named
 
         endpoint: Any = self
         endpoint._running()
-        name = model.name if model is not None else MODEL
-        if model is None and name not in endpoint._models:
-            endpoint.model(name, voters=1)
         return receivers.host(
-            endpoint, kind, factory, name, partitions=partitions, subnet=subnet, store=store, idle=idle,
-            dead_letters=dead_letters, messages=messages,
+            endpoint, kind, factory, model_named(endpoint, model), partitions=partitions, subnet=subnet, store=store,
+            idle=idle, dead_letters=dead_letters, messages=messages,
         )  # fmt: skip
 
     def send(self, address: str, payload: Any) -> Awaitable[None]:

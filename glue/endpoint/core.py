@@ -242,8 +242,8 @@ class EndpointCore:
 
     @property
     def is_done(self) -> bool:
-        """Whether every receiver, slow receivers included, has acknowledged every reliable message or was given up."""
-        return not self.backlog and not self.stack.unfinished
+        """Whether every reliable message was acknowledged, by slow subscribers too, and those to receivers handled."""
+        return not (self.backlog or self.stack.unfinished or (self.receivers and self.receivers.has_unsent))
 
     @property
     def is_first_round_over(self) -> bool:

@@ -12,7 +12,7 @@ from glue.contract import Delivery, Event, PeerRemoved
 from glue.endpoint.receiver_kind import Kind
 from glue.endpoint.receiver_ops import Operation
 from glue.endpoint.responder import Receiver as Mailbox
-from glue.errors import ConfigurationError
+from glue.errors import ConfigurationError, NoResponderError, RequestError, RequestTimeoutError
 from glue.receivers.address import PARTITIONS_MOST, Address
 from glue.receivers.outbox import Outbox
 from glue.receivers.wire import MalformedError, decode, encode, integer
@@ -25,6 +25,8 @@ SILENT = 2.0
 HOSTS = 1024
 """Hosts known at most; each with 64 kinds at most, of some 100 bytes: 6 MB."""
 KINDS = 64
+HEARD_OF = 4096
+"""Kinds that are remembered once all their hosts have gone."""
 PENDING: Any = object()
 """The outcome of an operation that resumes the receiver later."""
 
@@ -76,6 +78,7 @@ class HostRuntime(Mailbox):
         self.beats: dict[str, Beat] = {}
         self.outbox = Outbox(statistics)
         self.is_closed = False
+        self._heard_of: set[str] = set()  # kinds that any host has hosted
         self._beat_at = -inf
 
     def now(self) -> float:
@@ -105,6 +108,22 @@ class HostRuntime(Mailbox):
             self._hosts_changed()
             self._beat(self.now())
         kind.open()
+
+    def unanswered(self, address: Address) -> RequestError:
+        """Return the error of a request that was not answered in time."""
+        if address.kind in self._heard_of:
+            return RequestTimeoutError(f"{address} did not answer in time; it may have acted", str(address))
+        kind = address.kind.removeprefix(":")
+        return NoResponderError(
+            f"{address}: no host of kind {kind!r} was heard of; is that its name, and does one run?"
+        )
+
+    def withdraw(self, kind: Any) -> None:
+        """Own no partition of a kind any more, and tell the others."""
+        with self.lock:
+            kind.ownership.leave()
+            self._hosts_changed()
+            self._beat(self.now())
 
     def remove_kind(self, kind: Kind) -> None:
         """Host a kind no more."""
@@ -177,6 +196,8 @@ class HostRuntime(Mailbox):
                 found[1].add(peer)
                 if name in lives:
                     lives[name][peer] = beat.life
+        if len(self._heard_of) < HEARD_OF:
+            self._heard_of.update(hosts)
         changed = [kind for kind in {*hosts, *self.outbox.hosts} if hosts.get(kind) != self.outbox.hosts.get(kind)]
         self.outbox.hosts = {kind: found for kind, found in hosts.items() if found[1]}
         for name, others in lives.items():

@@ -155,7 +155,9 @@ class Kind(Running):
 
     @property
     def is_settled(self) -> bool:
-        """Whether this endpoint serves each partition that it should have."""
+        """Whether this endpoint serves each partition that it should have. Raises ConfigurationError if it may not."""
+        if self.refusal is not None:
+            raise self.refusal
         ownership, host = self.ownership, self.runtime.host
         if not ownership.is_known:
             return False

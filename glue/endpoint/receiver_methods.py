@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,11 @@ from glue.receivers.address import PARTITIONS_MOST, Address, kind_key
 from glue.receivers.context import factory_of
 from glue.receivers.store import Store
 from glue.topics import check_topic
+
+logger = logging.getLogger("glue")
+
+MODEL = "receivers"
+"""The model of receivers that name none."""
 
 
 class BaseReceivers:
@@ -56,6 +62,19 @@ def remote(error: BaseException, address: Address) -> BaseException:
     return RemoteError(str(address), type(error).__name__, str(error))
 
 
+def model_named(endpoint: Any, model: Any) -> str:
+    """Return the name of the model of receivers; without one, this endpoint opens its own.
+
+    Raises ConfigurationError for what is no model.
+    """
+    if model is not None and not isinstance(getattr(model, "name", None), str):
+        raise ConfigurationError(f"model={model!r}: expected a model, such as endpoint.model('plant', voters=3)")
+    name: str = model.name if model is not None else MODEL
+    if model is None and name not in endpoint._models:
+        endpoint.model(name, voters=1)
+    return name
+
+
 class ReceiverParts:
     """Make what receivers of an endpoint need, at first use."""
 
@@ -71,14 +90,12 @@ class ReceiverParts:
         name = kind_key(kind, subnet)
         if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= PARTITIONS_MOST:
             raise ConfigurationError(f"partitions={partitions!r}: expected 1 to {PARTITIONS_MOST}, as at all hosts")
-        if not callable(factory):
-            raise ConfigurationError(f"factory={factory!r}: expected a class with receive, or a function")
-        if isinstance(factory, type) and not callable(getattr(factory, "receive", None)):
-            raise ConfigurationError(f"factory={factory!r}: the class has no method receive(context, message)")
+        make = factory_of(factory)
+        if dead_letters is None and getattr(factory, "on_error", "drop") == "park":
+            logger.warning("%r parks messages, but dead_letters names no topic for them: they are dropped", factory)
         if dead_letters is not None:
             check_topic(dead_letters)
         types = decoders(messages or getattr(factory, "messages", ()))
-        make = factory_of(factory)
         found = Kind(self.runtime, name, make, partitions, model, open_store(store), idle, dead_letters, types)
         self.runtime.add_kind(found)
         return found

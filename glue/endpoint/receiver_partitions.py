@@ -1,33 +1,30 @@
-"""The partitions of a kind at an endpoint: ownership, and the storage of their receivers' state."""
+"""The partitions of a kind at an endpoint: which of them it owns, takes and hands over."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
-from urllib.parse import quote, unquote
-
-import orjson
 
 from glue.contract import Delivery, Event
-from glue.endpoint.model_calls import TIMEOUT, ModelCall, found, read_items, write
-from glue.endpoint.receiver_copy import Copy
-from glue.endpoint.receiver_ops import Ask, Awaitable, Known, Operation, Runtime, Work
+from glue.endpoint.model_calls import TIMEOUT, ModelCall, read_items, write
+from glue.endpoint.receiver_ops import Operation, Runtime
+from glue.endpoint.receiver_storing import GONE, Storing
 from glue.endpoint.responder import Receiver as Mailbox
-from glue.errors import GlueError, RefusedError
+from glue.errors import ConfigurationError, GlueError
 from glue.model import Ask as AskModel
-from glue.model.questions import Ending, Read, WatchPattern
-from glue.model.state import ABSENT, Delete, Expect, ExpectRevision, Set
+from glue.model.questions import Ending, WatchPattern
+from glue.model.state import ABSENT, Expect, Set
 from glue.receivers.activation import Activation
-from glue.receivers.context import AgainError, Await, Load, Save, Step
-from glue.receivers.ownership import Change, Owner, Ownership
-from glue.receivers.store import Document, Store
+from glue.receivers.context import AgainError
+from glue.receivers.ownership import Change, Owner
+from glue.receivers.store import FencedError, Store
 
 DRAINED = 4
 """Partitions that are handed over at once, so that each stands still only for a moment."""
-GONE = -1
-"""The epoch of a receiver that is not this endpoint's any more."""
+logger = logging.getLogger("glue")
 
 
 class WatchToken(Mailbox):
@@ -63,30 +60,24 @@ class Pending:
             self.then(result, None)
 
 
-class Partitions:
+class Partitions(Storing):
     """The partitions of one hosted kind."""
 
     def __init__(
         self, runtime: Runtime, kind: str, partitions: int, model: str, store: Store | None, is_fenced: bool
     ) -> None:
-        """`is_fenced` is false only where tests show what fencing is for."""
-        self.runtime = runtime
-        self.kind = kind
-        self.partitions = partitions
-        self.ownership = Ownership(kind, partitions, runtime.host, runtime.life)
+        """As `Storing`."""
+        super().__init__(runtime, kind, partitions, model, store, is_fenced)
         self.activations: dict[str, Activation] = {}
-        self._model = model
-        self._copy = Copy(runtime.core, model)
-        self._store = store
-        self._is_fenced = is_fenced
         self._draining: set[int] = set()
         self._left: Counter[int] = Counter()  # receivers in memory, of partitions that are drained
         self._ready: dict[int, int] = {}  # epochs known to the store, of owned partitions
         self._readying: set[int] = set()
         self._is_looking = False  # whether `_make_ready` is about to run
-        self._root = f"receivers/{quote(kind, safe='')}"
         self._reread = False
         self._watch = WatchToken(self)
+        self._told = ""  # why the store refused partitions, as it was last logged
+        self.refusal: ConfigurationError | None = None
 
     def wake(self, id: str) -> None:
         """Bring a receiver into memory."""
@@ -106,7 +97,43 @@ class Partitions:
         """Watch the records of the partitions."""
         pattern = f"{self._root}/owner/+"
         self._ask_model(WatchPattern(self._watch, pattern), lambda answer: None)
-        self._read_records()
+        self._agree()
+
+    def _agree(self) -> None:
+        """Read how many partitions the kind has, which its first host has written; then read their records.
+
+        With two numbers, one receiver would be in two partitions, and have two owners and two states.
+        """
+        key = f"{self._root}/partitions"
+        call = read_items(key)
+
+        def take(items: Any, error: BaseException | None) -> None:
+            found = None if error is not None else items.get(key)
+            if error is not None:
+                self._reread = True
+            elif found is None:
+                first = write(Expect(key, ABSENT), Set(key, self.partitions))
+                self._ask_model(first.question, Pending(first, again).answered)
+            elif found != self.partitions:
+                self._refuse(found, key)
+            else:
+                self._read_records()
+
+        def again(_: Any, error: BaseException | None) -> None:
+            self._reread = True
+
+        self._reread = False
+        self._ask_model(call.question, Pending(call, take).answered)
+
+    def _refuse(self, found: Any, key: str) -> None:
+        """Host nothing, as other hosts divide this kind otherwise."""
+        kind = self.kind.removeprefix(":")
+        self.refusal = ConfigurationError(
+            f"partitions={self.partitions} for receivers of kind {kind!r}: other hosts have {found}, and all need the "
+            f"same; to change it, end all hosts and delete the key {key!r} of the model {self._model!r}"
+        )
+        logger.error("%s", self.refusal)
+        self.runtime.executor.soon(lambda: self.runtime.withdraw(self))
 
     def _read_records(self) -> None:
         call = read_items(f"{self._root}/owner/+")
@@ -171,7 +198,7 @@ class Partitions:
         """Do what is due: claims and hand-overs."""
         with self.runtime.lock:
             if self._reread:
-                self._read_records()
+                self._agree()
             claims = self.ownership.claims()
         for claim in claims:
             self._change(claim)
@@ -228,9 +255,6 @@ class Partitions:
 
         self._ask_model(call.question, Pending(call, done).answered)
 
-    def _owner_key(self, partition: int) -> str:
-        return f"{self._root}/owner/{partition}"
-
     def _make_ready(self) -> None:
         """Tell the store of new epochs, and wake receivers with durable timers."""
         with self.runtime.lock:
@@ -257,98 +281,29 @@ class Partitions:
     def _is_ready(self, partition: int, owner: Owner, ids: Any, error: BaseException | None) -> None:
         with self.runtime.lock:
             self._readying.discard(partition)
-            if error is not None or self.ownership.owned(partition) != owner:
+            if self.ownership.owned(partition) != owner:
+                return
+            if error is not None:
+                self._not_ready(partition, owner, error)
                 return
             self._ready[partition] = owner.epoch
         for id in ids or ():
             self.wake(str(id))
 
-    # -------------------------------------------------------------------------------------------- the store
+    def _not_ready(self, partition: int, owner: Owner, error: BaseException) -> None:
+        """The store refused a partition, or failed; the caller holds the lock. The next tick tries again.
 
-    def _state_key(self, partition: int, id: str, what: str) -> str:
-        name = id if id.isascii() and id.isalnum() else quote(id, safe="")
-        return f"{self._root}/{what}/{partition}/{name}"
-
-    def _claim(self, partition: int, owner: Owner) -> Operation:
-        if self._store is not None:
-            store = self._store
-            return Work(lambda: store.claim(self.kind, partition, owner.epoch))
-        call = read_items(f"{self._root}/timed/{partition}/+")
-        ids = ModelCall(call.question, lambda answer: [unquote(key.rpartition("/")[2]) for key in call.result(answer)])
-        return Ask(self._model, ids)
-
-    def _operation(self, activation: Activation, step: Step) -> Operation | Known:
-        """Return the operation of a step. Raises AgainError if the partition is not owned any more."""
-        if isinstance(step, Await):
-            return Awaitable(step.awaitable)
-        partition = activation.partition
-        owner = self.ownership.owned(partition)
-        if activation.epoch == GONE:
-            raise AgainError(f"{activation.address} moved")
-        if isinstance(step, Load) and owner is not None:
-            activation.epoch = owner.epoch
-        if owner is None or owner.epoch != activation.epoch:
-            raise AgainError(f"{activation.address} moved")
-        store, id = self._store, activation.id
-        if isinstance(step, Load):
-            if store is not None:
-                return Work(lambda: own(store.load(self.kind, partition, id)))
-            return self._load(partition, id)
-        if store is not None:
-            document = own(step.document) or {}
-            return Work(lambda: store.save(self.kind, partition, id, owner.epoch, document, step.has_timers))
-        return Ask(self._model, self._save(partition, id, owner, step))
-
-    def _load(self, partition: int, id: str) -> Operation | Known:
-        """Read a document from this host's copy of the model, or ask the model while an outcome is unknown."""
-        copy, key = self._copy, self._state_key(partition, id, "state")
-        is_there, document = copy.document(partition, key)
-        if is_there:
-            return Known(document)
-        doubt = copy.question(partition)
-
-        def result(ending: Ending | None) -> Any:
-            document = document_of(ending)
-            copy.answered(partition, doubt)
-            return document
-
-        return Ask(self._model, ModelCall(Read(key), result))
-
-    def _save(self, partition: int, id: str, owner: Owner, step: Save) -> ModelCall[int]:
-        """Write a document, if the owner's record is still there.
-
-        The revision keeps off an earlier write with an unknown outcome, which might arrive after this one.
+        A store that outlived its model knows higher epochs than the new model. Then this owner counts on from there:
+        by compare-and-set, so that another owner is not overtaken.
         """
-        key, timed = self._state_key(partition, id, "state"), self._state_key(partition, id, "timed")
-        fence: list[Any] = []
-        if self._is_fenced:
-            fence.append(Expect(self._owner_key(partition), owner.record))
-            revision = self._copy.revision(key)
-            if revision is not None:
-                fence.append(ExpectRevision(key, revision))
-        call = write(*fence, Set(key, step.document), Set(timed, True) if step.has_timers else Delete(timed))
-
-        def result(ending: Ending | None) -> int:
-            try:
-                return call.result(ending)
-            except RefusedError:
-                raise
-            except GlueError:
-                self._copy.doubt(partition)
-                raise
-
-        return ModelCall(call.question, result)
-
-
-def own(document: Document | None) -> Document | None:
-    """Copy a document, as a store may keep the object that it is given, and return this object."""
-    found: Document | None = orjson.loads(orjson.dumps(document))
-    return found
-
-
-def document_of(ending: Ending | None) -> Any:
-    """The value of the key that was read, None if it has none. Raises RefusedError."""
-    return next((change.value for change in found(ending)), None)
+        if isinstance(error, FencedError):
+            after = owner._replace(epoch=max(error.epoch, 2 * owner.epoch) + 1)
+            if self.ownership.ask(partition):
+                change = Change(partition, owner, after)
+                self.runtime.executor.soon(lambda: self._change(change))
+        elif self._told != (told := repr(error)):
+            self._told = told
+            logger.warning("the store of receivers of kind %r: %s", self.kind.removeprefix(":"), told)
 
 
 def _number(key: str) -> int | None:

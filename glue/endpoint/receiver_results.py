@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from glue.endpoint.receiver_payloads import answer_of, body_of
-from glue.errors import PayloadError, RemoteError, RequestCycleError, RequestTimeoutError
+from glue.errors import PayloadError, RemoteError, RequestCycleError, RequestRefusedError, RequestTimeoutError
 from glue.receivers.activation import MAILS
 from glue.receivers.context import AgainError, Call
 from glue.receivers.outbox import GIVE_UP, Settle
@@ -38,18 +38,21 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def settled_by(address: str, settle: Settled | None) -> Settle | None:
-    """Return the callback for the result of a message."""
+def settled_by(address: str, settle: Settled | None, late: Callable[[], BaseException]) -> Settle | None:
+    """Return the callback for the result of a message; `late` makes the error if it was not handled in time."""
     if settle is None:
         return None
 
     def take(result: Result | None) -> None:
         if result is None:
-            settle(RequestTimeoutError(f"{address}: no host took the message in time", address), None)
+            settle(late(), None)
         elif result.status == FAILED:
             kind, message = _error_of(result)
             if kind == "RequestCycleError":
                 settle(RequestCycleError(message, address), None)
+                return
+            if kind == "RequestRefusedError":
+                settle(RequestRefusedError(message, address), None)
                 return
             settle(RemoteError(address, kind, message), None)
         elif result.status == ANSWER:
@@ -97,4 +100,5 @@ def given_back(item: Any, address: str, now: float) -> GivenBack:
         return body, is_json, now + GIVE_UP, 0.0, (), None
     settle, item.settle = item.settle, None
     within = max(0.001, item.until - now) if item.is_request else 0.0
-    return body, is_json, now + (within or GIVE_UP), within, item.path, settled_by(address, settle)
+    taker = settled_by(address, settle, lambda: RequestTimeoutError(f"{address} did not answer in time", address))
+    return body, is_json, now + (within or GIVE_UP), within, item.path, taker

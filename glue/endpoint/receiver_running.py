@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 
 from glue.endpoint.receiver_ops import Known, Runtime
-from glue.endpoint.receiver_partitions import GONE, Partitions
+from glue.endpoint.receiver_partitions import Partitions
 from glue.endpoint.receiver_results import given_back
+from glue.endpoint.receiver_storing import GONE
 from glue.errors import GlueError, ModelError, PayloadError, WouldBlockError
 from glue.receivers.activation import MAILS, Activation, settle
 from glue.receivers.address import partition_of
@@ -149,7 +150,7 @@ class Running(Partitions):
 
     def _run(self, activation: Activation, handled: int = 0) -> None:
         """Let a receiver handle what waits, until it has to wait itself."""
-        clock, mailbox = self._clock, activation.mailbox
+        clock, mailbox, counted = self._clock, activation.mailbox, 0
         began = clock()
         while handled < RUN:
             mail: Any = None
@@ -165,23 +166,29 @@ class Running(Partitions):
             else:
                 break
             handled += 1
-            if steps is not None and not self._drive(activation, mail, steps, handled, began):
+            if steps is not None and not self._drive(activation, mail, steps, handled - counted, began):
                 return
             now = clock()
             if now - began > self._floor:
                 self._note_slow(activation.id, now - began)
+                self._note_handled(handled - counted)  # others would be told only when all that waits is handled
+                counted = handled
             began = now
-        self._rest(activation, handled)
+        self._rest(activation, handled - counted)
 
     def _deactivate(self, activation: Activation) -> Generator[Step, Any, None]:
         activation.is_direct = False
         return activation.deactivate()
 
-    def _rest(self, activation: Activation, handled: int) -> None:
-        """A receiver has handled what waits, or enough for now."""
+    def _note_handled(self, handled: int) -> None:
         with self._lock:
             self.handled += handled
             self.runtime.statistics["messages to receivers handled"] += handled
+
+    def _rest(self, activation: Activation, handled: int) -> None:
+        """A receiver has handled what waits, or enough for now."""
+        with self._lock:
+            self._note_handled(handled)
             if (activation.mailbox or activation.is_stopping) and activation.epoch != GONE:
                 self.runtime.executor.soon(partial(self._run, activation))
                 return

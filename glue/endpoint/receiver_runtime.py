@@ -257,7 +257,7 @@ class ReceiverRuntime(HostRuntime):
 
     def send_text(self, text: str, payload: Any) -> None:
         """Send a message to an address. Raises ConfigurationError, PayloadError, WouldBlockError."""
-        head, _, id = text.partition("/")
+        head, _, id = text.partition("/") if isinstance(text, str) else ("", "", "")
         kind = self._heads.get(head)
         if kind is not None:
             activation = kind.activations.get(id)
@@ -299,7 +299,7 @@ class ReceiverRuntime(HostRuntime):
         body, is_json = body_of(payload)
         if len(body) > self._limit:
             raise MessageTooLargeError(f"{address}: the message has {len(body)} bytes, more than {self._limit}")
-        taking = None if settle is None else settled_by(str(address), settle)
+        taking = None if settle is None else settled_by(str(address), settle, lambda: self.unanswered(address))
         with self.lock:
             if self.outbox.count >= WAITING and not is_forced:
                 raise WouldBlockError(f"{WAITING} messages to receivers wait to be handled; send fewer at once")
@@ -346,6 +346,15 @@ class ReceiverRuntime(HostRuntime):
             if self.kinds:
                 self._beat(self.now())
 
+    def hurry(self) -> None:
+        """Give up soon what is due to be given up: this endpoint is about to close."""
+        self._expire_at = -inf
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether messages to receivers of other endpoints are not handled yet."""
+        return bool(self.outbox.count) and not self.is_closed
+
     @property
     def is_put_away(self) -> bool:
         """Whether no receiver is in memory any more."""
@@ -353,6 +362,8 @@ class ReceiverRuntime(HostRuntime):
 
     def close(self) -> None:
         """End."""
+        if self.has_unsent:
+            logger.warning("%d messages to receivers were not handled before the end: they are lost", self.outbox.count)
         self.is_closed = True
         for kind in list(self.kinds.values()):
             kind.close()

@@ -45,12 +45,15 @@ class RedisStore:
         root = f"glue:{{{kind}/{partition}}}"
         return f"{root}:epoch", f"{root}:timed", f"{root}:state:"
 
+    def _fenced(self, kind: str, partition: int) -> FencedError:
+        return FencedError.of(kind, partition, int(self._client.get(self._keys(kind, partition)[0]) or 0))
+
     def claim(self, kind: str, partition: int, epoch: int) -> list[str]:
         """See `glue.receivers.Store`."""
         epochs, timed, _ = self._keys(kind, partition)
         found: Any = self._claim(keys=[epochs, timed], args=[epoch])
         if found is None:
-            raise FencedError(f"partition {partition} of {kind!r} has a newer owner")
+            raise self._fenced(kind, partition)
         return [id.decode() for id in found]
 
     def load(self, kind: str, partition: int, id: str) -> Document | None:
@@ -63,7 +66,7 @@ class RedisStore:
         epochs, timed, states = self._keys(kind, partition)
         arguments = [epoch, orjson.dumps(document), id, int(has_timers)]
         if not self._save(keys=[epochs, timed, states + id], args=arguments):
-            raise FencedError(f"partition {partition} of {kind!r} has a newer owner")
+            raise self._fenced(kind, partition)
 
     def close(self) -> None:
         """Close the connections."""

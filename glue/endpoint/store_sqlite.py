@@ -80,7 +80,7 @@ class _Transaction:
         row = self._database.execute("SELECT epoch FROM epochs WHERE kind = ? AND part = ?", self._key).fetchone()
         if row is not None and row[0] > self._epoch:
             self._database.execute("ROLLBACK")
-            raise FencedError(f"partition {self._key[1]} of {self._key[0]!r} has a newer owner")
+            raise FencedError.of(*self._key, row[0])
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._database.execute("COMMIT" if kind is None else "ROLLBACK")

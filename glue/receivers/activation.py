@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping
 from math import inf
 from typing import Any
 
-from glue.errors import GlueError
+from glue.errors import RequestRefusedError
 from glue.receivers.context import Await, Call, Context, Load, Mail, Save, Step, Timer, TimerMail, Wake
 from glue.receivers.state import State
 from glue.receivers.store import Document
@@ -294,7 +294,7 @@ class Activation:
         if last is None or mail.seq > last[0]:
             return False
         if mail.__class__ is Call and (mail.seq < last[0] or len(last) < 2):
-            settle(mail, GlueError("it handled this request before, and has forgotten the answer"), None)
+            settle(mail, RequestRefusedError("it handled this request before, and has forgotten the answer"), None)
         else:
             settle(mail, None, last[1] if len(last) > 1 else None)
         return True

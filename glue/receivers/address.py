@@ -33,9 +33,15 @@ class Address(NamedTuple):
         return f"{self.kind.removeprefix(':')}/{self.id}"
 
 
-@lru_cache(4096)
 def parse(text: str, subnet: str = "") -> Address:
     """Read an address; without a subnet in it, it is in `subnet`. Raises ConfigurationError."""
+    if not isinstance(text, str):
+        raise ConfigurationError(f"address {text!r:.80}: expected a text such as 'kind/id'")
+    return _parse(text, subnet)
+
+
+@lru_cache(4096)
+def _parse(text: str, subnet: str) -> Address:
     head, slash, id = text.partition("/")
     first, colon, kind = head.rpartition(":")
     if not (slash and id and kind) or len(text) > ADDRESS_LIMIT:

@@ -10,6 +10,9 @@ from glue.errors import ConfigurationError, GlueError
 from glue.receivers.state import State
 from glue.receivers.store import Document
 
+POLICIES = ("drop", "restart", "park")
+"""What `on_error` may be."""
+
 
 class Receiver:
     """The base of receivers; any class with these methods, or coroutines at an asyncio endpoint, will do.
@@ -45,8 +48,20 @@ class FunctionReceiver:
 
 
 def factory_of(factory: Any) -> Callable[[], Any]:
-    """Return the maker of receivers: the class, or one object for all receivers of a function, without state."""
+    """Return the maker of receivers: the class, or one object for all receivers of a function, without state.
+
+    Raises ConfigurationError for what is neither, and for wrong attributes of the class.
+    """
+    if not callable(factory):
+        raise ConfigurationError(f"factory={factory!r}: expected a class with receive, or a function")
     if isinstance(factory, type):
+        if not callable(getattr(factory, "receive", None)):
+            raise ConfigurationError(f"factory={factory!r}: the class has no method receive(context, message)")
+        policy, idle = getattr(factory, "on_error", "drop"), getattr(factory, "idle", 0.0)
+        if policy not in POLICIES:
+            raise ConfigurationError(f"on_error = {policy!r} of {factory!r}: expected one of {', '.join(POLICIES)}")
+        if isinstance(idle, int | float) and not idle >= 0:
+            raise ConfigurationError(f"idle = {idle!r} of {factory!r}: expected seconds, 0 or more")
         return factory
     shared = FunctionReceiver(factory)
     return lambda: shared
@@ -246,7 +261,9 @@ class Context:
         return activation.surroundings.request(address, payload, timeout, (*self.path, activation.address))
 
     def become(self, handler: Callable[[Context, Any], Any]) -> None:
-        """Handle the following messages with another function of context and message."""
+        """Handle the following messages with another function of context and message. Raises ConfigurationError."""
+        if not callable(handler):
+            raise ConfigurationError(f"become({handler!r}): expected a function of context and message")
         self._active().become(handler)
 
     def after(self, seconds: float, payload: Any, *, durable: bool = False) -> Timer:

@@ -133,6 +133,12 @@ class Ownership:
         self._asked.add(partition)
         return Change(partition, owner, Owner(wanted, self._hosts[wanted], owner.epoch + 1))
 
+    def ask(self, partition: int) -> bool:
+        """A record is to be changed for another reason; returns whether it may be, as no change is under way."""
+        is_free = partition not in self._asked
+        self._asked.add(partition)
+        return is_free
+
     def answered(self, partition: int) -> None:
         """The change of a record was made, refused, or its outcome is unknown."""
         self._asked.discard(partition)

@@ -11,13 +11,23 @@ Document = dict[str, Any]
 
 
 class FencedError(RefusedError):
-    """Another endpoint owns the partition now, so this one may not write."""
+    """Another endpoint owns the partition now, so this one may not write. `epoch`: the highest one noted, if told."""
+
+    epoch: int = 0
+
+    @classmethod
+    def of(cls, kind: str, partition: int, epoch: int) -> FencedError:
+        """Make the error for a partition of which this epoch is noted."""
+        made = cls(f"partition {partition} of {kind!r} has a newer owner, of epoch {epoch}")
+        made.epoch = epoch
+        return made
 
 
 class Store(Protocol):
     """A store of documents by kind, partition and id. Each method may block, and may raise any exception.
 
-    The store remembers the highest epoch of each partition, and refuses smaller ones.
+    The store remembers the highest epoch of each partition, and refuses smaller ones by `FencedError.of`. A model
+    that begins anew, as one without `data_dir` does, counts on from there.
     """
 
     def claim(self, kind: str, partition: int, epoch: int) -> list[str]:

@@ -12,7 +12,7 @@ from glue.endpoint.receiver_hosts import PENDING, Resume
 from glue.endpoint.receiver_methods import BaseReceivers, ReceiverParts, remote
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation
 from glue.endpoint.requests import check_timeout
-from glue.errors import ClosedError, ConfigurationError, GlueError, RequestTimeoutError
+from glue.errors import ClosedError, ConfigurationError, GlueError
 from glue.model import Ask as AskModel
 from glue.model import StackRequest
 from glue.receivers.address import Address, parse
@@ -156,7 +156,7 @@ class SimulatedReceiving:
 
         def late() -> None:
             if self._core is core:
-                answer.settle(RequestTimeoutError(f"{target} did not answer in time; it may have acted", address), None)
+                answer.settle(self._parts().runtime.unanswered(target), None)
 
         with contextlib.suppress(ClosedError):
             self._parts().runtime.ask(target, payload, timeout, (), settle)

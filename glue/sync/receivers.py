@@ -16,7 +16,7 @@ from glue.endpoint.receiver_hosts import PENDING, Resume
 from glue.endpoint.receiver_methods import BaseReceivers, ReceiverParts, remote
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation
 from glue.endpoint.requests import check_timeout
-from glue.errors import ClosedError, ConfigurationError, GlueError, RequestTimeoutError, WouldBlockError
+from glue.errors import ClosedError, ConfigurationError, GlueError, WouldBlockError
 from glue.model import Ask as AskModel
 from glue.receivers.address import Address
 
@@ -155,6 +155,9 @@ class ThreadExecutor:
     def _wait(self) -> bool:
         """Wait for work; whether this thread is still needed."""
         with self._condition:
+            if self._idle >= RUNNING and not self._work:  # as many threads rest as can run at once
+                self._threads.discard(threading.current_thread())
+                return False
             self._idle += 1
             is_called = bool(self._work) or self._condition.wait(REST)
             self._idle -= 1
@@ -228,19 +231,19 @@ class Receivers(BaseReceivers):
         Waits for them `timeout` seconds at most; returns whether all were put away in time.
         """
         runtime, kind = self._runtime, self._kind
-        with runtime.lock:
-            if kind.kind not in runtime.kinds:
-                return True
-            kind.ownership.leave()
-            runtime._hosts_changed()
-            runtime._beat(runtime.now())
+        if kind.kind not in runtime.kinds:
+            return True
+        runtime.withdraw(kind)
         is_done = leave(runtime, [kind], timeout)
         runtime.remove_kind(kind)
         kind.close()
         return is_done
 
     def wait_until_served(self, timeout: float | None = None) -> bool:
-        """Wait until this endpoint serves all partitions meant for it; return False on timeout."""
+        """Wait until this endpoint serves all partitions meant for it; return False on timeout.
+
+        Raises ConfigurationError if other hosts of this kind have another number of partitions.
+        """
         until = None if timeout is None else time.monotonic() + timeout
         while not self._kind.is_settled:
             if until is not None and time.monotonic() >= until:
@@ -303,7 +306,7 @@ def ask(endpoint: Endpoint, address: Address, payload: Any, timeout: float, path
     pending, runtime = Pending(), parts_of(endpoint).runtime
     runtime.ask(address, payload, timeout, path, pending.settle)
     if not endpoint._running().wait_for(cast(Any, pending), timeout):
-        raise RequestTimeoutError(f"{address} did not answer in time; it may have acted", str(address))
+        raise runtime.unanswered(address)
     if pending.error is not None:
         raise remote(pending.error, address)
     return pending.result
@@ -328,10 +331,13 @@ def close(endpoint: Endpoint, timeout: float) -> bool:
     parts = endpoint._receiving
     if parts is None or parts.runtime.is_closed:
         return True
-    runtime = parts.runtime
+    runtime, until = parts.runtime, time.monotonic() + timeout
+    runtime.hurry()
+    while runtime.has_unsent and time.monotonic() < until:
+        time.sleep(LOOK)
     runtime.begin_to_leave()
     kinds = list(runtime.kinds.values())
-    is_done = leave(runtime, kinds, timeout) if kinds else True
+    is_done = leave(runtime, kinds, max(0.0, until - time.monotonic())) if kinds else True
     runtime.close()
-    cast(ThreadExecutor, runtime.executor).close(1.0)
+    cast(ThreadExecutor, runtime.executor).close(max(0.0, until - time.monotonic()))
     return is_done

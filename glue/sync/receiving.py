@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from glue.sync.model import Model
     from glue.sync.receivers import Receivers
 
-MODEL = "receivers"
-"""The model that keeps owners and state, unless another one is given."""
-
 
 class SyncReceiving:
     """Receivers of a threaded endpoint."""
@@ -48,16 +45,14 @@ class SyncReceiving:
 
         Raises ConfigurationError, MissingExtraError, StorageError, ClosedError.
         """
+        from glue.endpoint.receiver_methods import model_named
         from glue.sync import receivers
 
         endpoint: Any = self
         endpoint._running()
-        name = model.name if model is not None else MODEL
-        if model is None and name not in endpoint._models:
-            endpoint.model(name, voters=1)
         return receivers.host(
-            endpoint, kind, factory, name, partitions=partitions, subnet=subnet, store=store, idle=idle,
-            dead_letters=dead_letters, messages=messages,
+            endpoint, kind, factory, model_named(endpoint, model), partitions=partitions, subnet=subnet, store=store,
+            idle=idle, dead_letters=dead_letters, messages=messages,
         )  # fmt: skip
 
     def send(self, address: str, payload: Any) -> None:

@@ -163,8 +163,52 @@ def test_a_wrong_call_raises_and_says_what_is_expected(lan: Lan) -> None:
         a.receivers("k", Account)
     with pytest.raises(glue.ConfigurationError, match="address"):
         a.send("nothing", 1)
-    with pytest.raises(glue.RequestTimeoutError):
+    with pytest.raises(glue.ConfigurationError, match="address 5: expected a text"):
+        a.send(5, 1)  # type: ignore[arg-type]
+    with pytest.raises(glue.ConfigurationError, match="model='plant': expected a model"):
+        a.receivers("other", Account, model="plant")  # type: ignore[arg-type]
+    for wrong in ({"on_error": "explode"}, {"idle": -1}):
+        with pytest.raises(glue.ConfigurationError, match=next(iter(wrong))):
+            a.receivers("other", type("Wrong", (Account,), wrong))
+    with pytest.raises(glue.NoResponderError, match="no host of kind 'nobody'"):
         a.ask("nobody/x", 1, 0.1)
+
+
+def test_a_host_with_another_number_of_partitions_is_told_and_hosts_nothing(lan: Lan) -> None:
+    a, b = lan.pair()
+    plant = alone(a)
+    assert a.receivers("k", Account, model=plant).wait_until_served(PATIENCE)
+    other = b.receivers("k", Account, model=b.model("plant", members=["a"]), partitions=32)
+    with pytest.raises(glue.ConfigurationError, match="partitions=32 for receivers of kind 'k': other hosts have 64"):
+        other.wait_until_served(PATIENCE)
+    assert other.owned == 0
+
+
+def test_what_was_sent_just_before_the_close_is_handled(lan: Lan) -> None:
+    a, b = lan.pair()
+    handled: list[Any] = []
+    assert a.receivers("k", lambda _, message: handled.append(message), model=alone(a)).wait_until_served(PATIENCE)
+    for number in range(100):
+        b.send("k/1", number)
+    b.close(PATIENCE)
+    assert handled == [*range(100)]
+
+
+def test_messages_count_as_they_are_handled(lan: Lan) -> None:
+    a = lan.start("a")
+    counted: list[int] = []
+
+    def receive(context: glue.Context, message: Any) -> Any:
+        counted.append(hosted.counters()["handled"])
+        time.sleep(0.002)  # a slow one, which counts at once
+        return True if message == "last" else None
+
+    hosted = a.receivers("k", receive, model=alone(a))
+    assert hosted.wait_until_served(PATIENCE)
+    for _ in range(5):
+        a.send("k/1", 1)
+    assert a.ask("k/1", "last", PATIENCE)
+    assert counted == [*range(counted[0], counted[0] + 6)]
 
 
 def test_the_command_lists_asks_and_sends(lan: Lan, capsys: pytest.CaptureFixture[str]) -> None:

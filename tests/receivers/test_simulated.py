@@ -11,6 +11,7 @@ from glue.endpoint.receiver_copy import Copy
 from glue.endpoint.receiver_methods import BaseReceivers
 from glue.endpoint.receiver_partitions import DRAINED
 from glue.model.questions import Read, Write
+from glue.receivers.store import FencedError
 from glue.simulation import SimulatedEndpoint, World
 
 
@@ -46,7 +47,8 @@ def test_request_takes_the_address_of_a_receiver() -> None:
         print(calls[2].replies[0].payload)
     late = caller.request(":nobody/x", 1, 0.5)
     world.run(1.0)
-    assert isinstance(late.replies[0].error, glue.RequestTimeoutError)
+    assert isinstance(late.replies[0].error, glue.NoResponderError)
+    assert "no host of kind 'nobody' was heard of" in str(late.replies[0].error)
     with pytest.raises(glue.ConfigurationError, match="address"):
         caller.request("a:b", 1)
 
@@ -119,6 +121,39 @@ def test_the_copy_of_a_model_that_was_opened_again_is_not_read() -> None:
     host._core.stack.layers["model"].groups.pop("plant")  # type: ignore[attr-defined]
     assert copy.document(1, "key") == (False, None)
     assert copy.revision("key") is None
+
+
+class Old:
+    """A store that knows epochs of a model that is gone."""
+
+    def __init__(self) -> None:
+        self.epochs = {(":sum", partition): 40 * partition for partition in range(4)}
+        self.documents: dict[str, Any] = {"x": {"state": {"sum": 5}}}
+
+    def claim(self, kind: str, partition: int, epoch: int) -> list[str]:
+        if self.epochs[kind, partition] > epoch:
+            raise FencedError.of(kind, partition, self.epochs[kind, partition])
+        self.epochs[kind, partition] = epoch
+        return []
+
+    def load(self, kind: str, partition: int, id: str) -> Any:
+        return self.documents.get(id)
+
+    def save(self, kind: str, partition: int, id: str, epoch: int, document: Any, has_timers: bool) -> None:
+        assert epoch >= self.epochs[kind, partition]
+        self.documents[id] = document
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def test_a_store_that_outlived_its_model_is_used_again() -> None:
+    world, store = World(5), Old()
+    host = world.endpoint("host")
+    kind = host.receivers("sum", Sum, host.model("plant", voters=1), partitions=4, store=store)
+    assert world.run_until(lambda: kind.owned == 4, 10.0)
+    assert asked(world, host, 1) == 6
+    assert all(epoch > 40 * partition for (_, partition), epoch in store.epochs.items())
 
 
 def test_a_host_that_joins_gets_its_share_a_few_partitions_at_a_time() -> None:
