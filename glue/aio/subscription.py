@@ -52,7 +52,7 @@ class Subscription:
         self._failures = Failures(f"the handler of {pattern!r}")
         self._arrived = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None  # awaits what the handler returns
-        self.takes_copies = isinstance(waiting, PokedRoom)
+        self._takes_copies = isinstance(waiting, PokedRoom)
         if isinstance(waiting, PokedRoom):
             waiting.poke = self._look_again
 

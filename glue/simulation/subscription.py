@@ -39,7 +39,7 @@ class SimulatedSubscription:
         self._host = host
         self._world = world
         self._is_busy = False
-        self.takes_copies = isinstance(waiting, PokedRoom)
+        self._takes_copies = isinstance(waiting, PokedRoom)
         if isinstance(waiting, PokedRoom):
             waiting.poke = lambda: world.after(0.0, self._look)
 

@@ -59,7 +59,7 @@ class Subscription(Lifetime):
         self._is_called = handler is not None and isinstance(waiting, Kept)  # by the driver
         self._delivered: Callable[[Delivery], None] | None = getattr(waiting, "delivered", None)  # of a group's member
         self._thread: threading.Thread | None = None
-        self.takes_copies = isinstance(waiting, PokedRoom)
+        self._takes_copies = isinstance(waiting, PokedRoom)
         if isinstance(waiting, PokedRoom):
             waiting.poke = self._look_again
         if handler is not None and not self._is_called:

@@ -31,7 +31,7 @@ class Copies:
         if tag is None or not tokens or group.retain == KEPT or is_new(self._seen, tag):
             return tokens
         self._statistics["copies of delayed messages dropped"] += len(group.payloads)
-        return tuple([token for token in tokens if getattr(token, "takes_copies", False)])
+        return tuple([token for token in tokens if getattr(token, "_takes_copies", False)])
 
 
 def tag_of(metadata: Metadata | None) -> str | None:
