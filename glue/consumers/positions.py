@@ -6,9 +6,8 @@ Each entry is a JSON object that changes the state of a reader:
     {"id": name, "next": n, "done": [[a, b], …]}  done below n, and from a to b - 1
     {"id": name, "reach": n}                      nothing from offset n on was given to a member
 
-Entries wait until `sync` makes them durable. When the file has grown to several times the states, a snapshot
-replaces it. An entry that a crash cut short is left out. So is everything after a damaged one: positions are older
-then, and messages come again, but none is left out.
+The file is a `glue.storage.journal.Journal`. After a damaged entry positions are older, and messages come again, but
+none is left out.
 """
 
 from __future__ import annotations
@@ -18,16 +17,13 @@ from typing import Any
 import orjson
 
 from glue.consumers.position import Position
-from glue.errors import CorruptStorageError, StorageError, StorageFullError
+from glue.errors import StorageError
 from glue.storage.directory import Directory
-from glue.storage.framing import END, HEADER, scan
-from glue.storage.framing import record as framed
-from glue.storage.replacing import NO_ROOM, full, replace_file
+from glue.storage.journal import Journal
 
 NAME = "consumers"
 """The file's name."""
-SLACK = 256 << 10
-"""Bytes that the file may grow beyond four times its snapshot: some thousand commits."""
+WHAT, GROWTH = "the positions of consumers", 4
 
 
 class Stored:
@@ -52,25 +48,29 @@ class Stored:
 
 
 class Positions:
-    """Positions of readers by name. `failure` tells why nothing is stored any more, "" if all is well."""
+    """Positions of readers by name."""
 
     def __init__(self, directory: Directory, log_id: str) -> None:
         """`log_id`: positions in another log are void. Raises StorageError."""
-        self.failure = ""
-        self.damaged = False
-        self._directory = directory
-        self._log_id = log_id
-        self._waiting: list[bytes] = []
-        self._size = self._snapshot_size = 0
-        self._must_replace = True
         self.stored: dict[str, Stored] = {}
+        self._log_id = log_id
+        self._is_wrong = False  # an entry cannot be understood
+        self._journal = Journal(directory, NAME, self._snapshot, WHAT, GROWTH)
+        self._load(self._journal.load())
         try:
-            data = directory.read(NAME)
-            if data is not None:
-                self._load(data)
-            self._replace()
+            self._journal.replace()
         except OSError as error:
-            raise StorageError(f"the positions of consumers cannot be opened: {error}") from error
+            raise StorageError(f"{WHAT} cannot be opened: {error}") from error
+
+    @property
+    def failure(self) -> str:
+        """Why nothing is stored any more, "" if all is well."""
+        return self._journal.failure
+
+    @property
+    def damaged(self) -> bool:
+        """Whether entries at the end of the file were left out."""
+        return self._is_wrong or self._journal.damaged
 
     # --------------------------------------------------------------------------------------------- changes
 
@@ -98,60 +98,26 @@ class Positions:
         self._add({"id": id, "reach": offset})
 
     def _add(self, entry: dict[str, Any]) -> None:
-        self._waiting.append(framed(orjson.dumps(entry)))
+        self._journal.add(orjson.dumps(entry))
 
     @property
     def is_dirty(self) -> bool:
         """Whether anything is to be synced."""
-        return bool(self._waiting)
+        return self._journal.is_dirty
 
     def sync(self) -> None:
-        """Make all changes durable. Raises StorageError; StorageFullError if another try may find room.
+        """Make all changes durable. Raises StorageError; StorageFullError if another try may find room."""
+        self._journal.sync()
 
-        After any other error nothing is stored any more, and no sync is tried again.
-        """
-        if self.failure:
-            raise StorageError(self.failure)
-        if not self._waiting:
-            return
-        data = b"".join(self._waiting)
-        try:
-            if self._must_replace or self._size + len(data) > 4 * self._snapshot_size + SLACK:
-                self._replace()
-                return
-            self._append(data)
-            self._directory.sync(NAME)
-        except StorageFullError:
-            raise
-        except OSError as error:
-            self.failure = f"the positions of consumers cannot be stored: {error}"
-            raise StorageError(self.failure) from error
-        self._size += len(data)
-        self._waiting.clear()
-
-    def _append(self, data: bytes) -> None:
-        """Append, all or nothing if the disk is full."""
-        try:
-            self._directory.append(NAME, data)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            self._directory.truncate(NAME, self._size)
-            raise full(error, "this keeper") from error
-
-    def _replace(self) -> None:
+    def _snapshot(self) -> list[bytes]:
         entries: list[Any] = [{"log": self._log_id}]
         entries += [{"id": id, "state": stored.value} for id, stored in self.stored.items()]
-        data = b"".join(framed(orjson.dumps(entry)) for entry in entries)
-        replace_file(self._directory, NAME, data)
-        self._size = self._snapshot_size = len(data)
-        self._waiting.clear()
-        self._must_replace = False
+        return [orjson.dumps(entry) for entry in entries]
 
     # --------------------------------------------------------------------------------------------- loading
 
-    def _load(self, data: bytes) -> None:
-        for number, payload in enumerate(self._entries(data)):
+    def _load(self, payloads: list[bytes]) -> None:
+        for number, payload in enumerate(payloads):
             try:
                 entry = orjson.loads(payload)
                 if number == 0 and entry.get("log") != self._log_id:
@@ -159,7 +125,7 @@ class Positions:
                 if number:
                     self._take(entry)
             except (KeyError, ValueError, TypeError, AttributeError):
-                self.damaged = True
+                self._is_wrong = True
                 return
 
     def _take(self, entry: dict[str, Any]) -> None:
@@ -177,22 +143,3 @@ class Positions:
             position.skip_to(int(entry["next"]))
             for first, stop in entry["done"]:
                 position.done(first, stop)
-
-    def _entries(self, data: bytes) -> list[bytes]:
-        """The payloads of the file, up to what a crash cut short, or what is damaged."""
-        try:
-            return [bytes(payload) for payload in scan(data)[0]]
-        except CorruptStorageError:
-            self.damaged = True
-        found, start = [], 0
-        while start + HEADER.size <= len(data):
-            end = start + HEADER.size + HEADER.unpack_from(data, start)[0] + len(END)
-            try:
-                payloads, _ = scan(data[start:end])
-            except CorruptStorageError:
-                break
-            if not payloads:
-                break
-            found.append(bytes(payloads[0]))
-            start = end
-        return found

@@ -15,18 +15,25 @@ from glue.storage.framing import record as framed
 from glue.storage.replacing import NO_ROOM, full, replace_file
 
 SLACK = 256 << 10
-"""Bytes that the file may grow beyond twice its snapshot: some thousand small changes."""
+"""Bytes that the file may grow beyond a few times its snapshot: some thousand small changes."""
 
 
 class Journal:
     """The file of one state. `failure` tells why nothing is stored any more, "" if all is well."""
 
-    def __init__(self, directory: Directory, name: str, snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """`snapshot` returns the entries that stand for the whole state."""
+    def __init__(
+        self, directory: Directory, name: str, snapshot: Callable[[], Iterable[bytes]], what: str = "", growth: int = 2
+    ) -> None:
+        """`snapshot` returns the entries that stand for the whole state.
+
+        `what` names the content in errors; the file may grow to `growth` times its snapshot.
+        """
         self.failure = ""
         self.damaged = False
         self._directory = directory
         self._name = name
+        self._what = what or name
+        self._growth = growth
         self._snapshot = snapshot
         self._waiting: list[bytes] = []
         self._size = self._snapshot_size = 0
@@ -37,7 +44,7 @@ class Journal:
         try:
             data = self._directory.read(self._name)
         except OSError as error:
-            raise StorageError(f"{self._name} cannot be opened: {error}") from error
+            raise StorageError(f"{self._what} cannot be opened: {error}") from error
         return [] if data is None else self._entries(data)
 
     def add(self, entry: bytes) -> None:
@@ -60,15 +67,15 @@ class Journal:
             return
         data = b"".join(self._waiting)
         try:
-            if self._must_replace or self._size + len(data) > 2 * self._snapshot_size + SLACK:
-                self._replace()
+            if self._must_replace or self._size + len(data) > self._growth * self._snapshot_size + SLACK:
+                self.replace()
                 return
             self._append(data)
             self._directory.sync(self._name)
         except StorageFullError:
             raise
         except OSError as error:
-            self.failure = f"{self._name} cannot be stored: {error}"
+            self.failure = f"{self._what} cannot be stored: {error}"
             raise StorageError(self.failure) from error
         self._size += len(data)
         self._waiting.clear()
@@ -83,7 +90,8 @@ class Journal:
             self._directory.truncate(self._name, self._size)
             raise full(error, "this keeper") from error
 
-    def _replace(self) -> None:
+    def replace(self) -> None:
+        """Replace the file by a snapshot. Raises OSError, StorageFullError."""
         data = b"".join(map(framed, self._snapshot()))
         replace_file(self._directory, self._name, data)
         self._size = self._snapshot_size = len(data)

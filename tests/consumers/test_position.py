@@ -66,7 +66,7 @@ def test_what_was_synced_survives_a_crash_at_any_call(seed: int) -> None:
 
 
 def test_a_journal_that_grows_is_replaced_by_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glue.consumers.positions.SLACK", 1000)
+    monkeypatch.setattr("glue.storage.journal.SLACK", 1000)
     disk = SimulatedDisk(Random(1))
     positions = Positions(disk, "log")
     reader(positions)
