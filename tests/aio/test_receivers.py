@@ -67,7 +67,7 @@ def test_a_plain_function_and_sends() -> None:
                 b.send("list/1", number)
             assert await b.ask("list/1", 300, PATIENCE) is None
             assert seen == list(range(301))
-            with pytest.raises(glue.RequestTimeoutError):
+            with pytest.raises(glue.NoResponderError):
                 await b.ask("nobody/1", 1, 0.1)
 
     run(main())
