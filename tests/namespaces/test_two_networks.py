@@ -183,6 +183,7 @@ def test_two_links_to_one_segment_still_give_each_message_once() -> None:
         pair(hosts) as (a, b, ear),
         endpoint(hosts[1], "eth0", "single") as single,
     ):
+        hosts[0].ip("route add 10.77.0.0/24 dev eth1 metric 200")  # to `single`, once eth0 is down
         other = listen(single, "t", a)
         wait_until(lambda: len(a.subscribers("t")) == 2)
         dead = paths(a, b)["link"]
