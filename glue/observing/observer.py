@@ -32,6 +32,7 @@ MARGIN = 0.25  # seconds after the last ping
 ANSWERS = 1.0  # seconds to wait for answers
 PATIENCE, AGAIN = 0.2, 0.4
 LATEST = 4.4  # seconds after which nobody is asked again
+UNREACHED = 3  # answers of an endpoint that knows of no round, after which the round did not reach it
 WAITED = 0.4  # seconds for which this program waits for the processor on a machine that is too busy
 PING_SPACING, PROOF = 0.035, 0.1
 SECTIONS_ASKED = "report", "links", "paths"
@@ -94,20 +95,27 @@ class Observer:
     def _complete(self, endpoint: glue.Endpoint, number: int, pings: int, answers: dict[str, Any]) -> dict[str, Any]:
         """Ask for the links again while some may be late; returns what the doctor's own endpoint tells.
 
-        Once all have sent their pings, one more answer comes after them. What is missing then is lost.
+        Once all have sent their pings, one more answer comes after them. What is missing then is lost. An endpoint that
+        answers, and knows of no round, was not reached by multicast.
         """
-        own, is_confirmed = _own(endpoint), False
+        own, is_confirmed, unreached = _own(endpoint), False, 0
+        unbegun = set[str]()
         while True:
             told = {endpoint.id: own["links"], **{id: one["links"] for id, one in answers.items() if "links" in one}}
-            is_late = any(_is_late(one, number, pings) for one in told.values())
-            if not is_late and (is_confirmed or not _misses(number, pings, told, endpoint.id)):
+            late = {id: one for id, one in told.items() if _is_late(one, number, pings)}
+            waiting = {id for id, one in late.items() if not _has_begun(one, number)}  # they may not have heard of it
+            is_late = len(late) > len(waiting) or bool(unbegun - waiting)
+            unbegun = waiting
+            if not late and (is_confirmed or not _misses(number, pings, told, endpoint.id)):
                 return own
             self._is_busy = self._is_busy or is_late
-            if time.monotonic() - self._started > LATEST:
-                self._is_busy = True
-                self._stale = set(answers)
+            unreached = unreached + 1 if late and not is_late else 0
+            if unreached >= UNREACHED or time.monotonic() - self._started > LATEST:
+                if is_late or not late:
+                    self._is_busy = True
+                    self._stale = set(answers)
                 return own
-            is_confirmed = not is_late
+            is_confirmed = not late
             self._pause(PATIENCE)
             self._stale = set(answers)
             for again in ask_all(endpoint, ["links"], AGAIN):
@@ -213,3 +221,8 @@ def _misses(number: int, pings: int, links: dict[str, Any], doctor: str) -> bool
 def _is_late(links: Any, number: int, pings: int) -> bool:
     """Whether an endpoint was not yet done with the round when it answered."""
     return isinstance(links, dict) and (links.get("round") != number or links.get("sent") != pings)
+
+
+def _has_begun(links: Any, number: int) -> bool:
+    """Whether an endpoint knew of the round when it answered."""
+    return isinstance(links, dict) and links.get("round") == number
