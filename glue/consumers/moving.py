@@ -34,7 +34,7 @@ ASKS = ("stand", "vote", "copy", "copied")
 
 
 class Facts(NamedTuple):
-    """What does not change of a consumer."""
+    """The name, the pattern and the order of a consumer, which never change."""
 
     name: str
     pattern: str

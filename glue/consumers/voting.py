@@ -267,7 +267,7 @@ class Ballot:
             self._begin()
 
     def _begin(self) -> None:
-        """This keeper is the home of its epoch."""
+        """Become the home of the epoch that the majority promised."""
         self.role = HOME
         self._peers = {voter: Peer() for voter in self.others}
         self._changes.clear()
@@ -336,7 +336,7 @@ class Ballot:
     # --------------------------------------------------------------------------------------------- stored
 
     def about(self) -> dict[str, Any]:
-        """What is stored beside what is done."""
+        """Return the state of the election, which is stored beside the positions."""
         return {"voters": self.voters, "promise": self.promise, "home": self.home, "copied": [*self.copied]}
 
     def restore(self, now: float, about: dict[str, Any]) -> None:

@@ -1,11 +1,11 @@
-"""What one keeper holds of delayed messages, and when it releases them.
+"""Delayed messages at one keeper: the messages that it holds, and the time at which it releases each of them.
 
-While the publisher is there, it publishes its messages itself. Once it is gone (expired, closed, or in another life),
-the keepers of the topic are ranked by a hash of the message. The first publishes it when it is due, each next one STEP
-later, unless the message has come by then: the keepers keep its topic. A message is held until it was cancelled, or
-until it is durable in the log as a message of its topic, whoever published it. A keeper that was away as the publisher
-did so, and finds it nowhere, publishes it later. Keepers that meet tell each other what they hold, so that a keeper
-that came late or was away has all messages, and holds none that is over.
+A publisher that is there publishes its messages itself. If it is gone (expired, closed, or in another life), the
+keepers of the topic are ranked by a hash of the message. The first keeper publishes a message when it is due, and each
+next keeper STEP later, unless the message has come by then. A keeper holds a message until it was cancelled, or is
+durable in the log as a message of its topic, whichever endpoint published it. A keeper that was away at that moment,
+and finds the message nowhere, publishes it later. Keepers that meet tell each other what they hold. So a keeper that
+came late or was away gets all messages, and drops those that are over.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Turn(NamedTuple):
 
 
 class Rights(Protocol):
-    """What peers may do."""
+    """The rights of peers on topics."""
 
     def may_publish(self, peer: str, topic: str) -> bool:
         """Whether a peer may publish on a topic."""
