@@ -243,8 +243,8 @@ async def close(endpoint: Endpoint, timeout: float) -> bool:
     runtime.hurry()
     while runtime.has_unsent and time.monotonic() < until:
         await asyncio.sleep(LOOK)
-    runtime.begin_to_leave()
     kinds = list(runtime.kinds.values())
+    runtime.withdraw(*kinds)
     is_done = await leave(runtime, kinds, max(0.0, until - time.monotonic())) if kinds else True
     runtime.close()
     return is_done

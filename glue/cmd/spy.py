@@ -118,13 +118,13 @@ def line_of(topic: Topic, watch: Watch, now: float) -> str:
     """A topic for people."""
     rate = f"{number_text(topic.rate_at(now))}/s" if topic.is_rate_known else "-"
     kind = watch.roles.type_of(topic.name) or topic.type
-    there = some(watch.roles.names(topic.name, "subscriber")) or "nobody"
-    loss = watch.loss_of(topic)
+    publishers, subscribers = publishers_of(topic, watch.roles), watch.roles.names(topic.name, "subscriber")
+    loss = watch.losses.worst(publishers, subscribers)
     mark = "  (retained)" if topic.retained else ""
     if loss:
         mark += f"  ({percent(loss)} lost)"
     value = shown_value(topic, 60)
-    names = printable(f"{some(publishers_of(topic, watch.roles))} → {there}")
+    names = printable(f"{some(publishers)} → {some(subscribers) or 'nobody'}")
     about = f"{rate:>8} {topic.size:>7,} B  {printable(kind, 16):8}"
     return f"{printable(topic.name):32} {about} {value}  {names}{mark}"
 

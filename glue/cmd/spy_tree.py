@@ -150,7 +150,8 @@ def cells_of(node: Node, watch: Watch, now: float) -> list[tuple[str, Style]]:
         about = f"{node.topics:,} {'topic' if node.topics == 1 else 'topics'}, {number_text(node.bytes_rate)} B/s"
         return [(name, BOLD), (rate, DIM), ("", DIM), ("", DIM), (about, DIM), ("", DIM), ("", DIM), ("", DIM)]
     rate = f"{number_text(topic.rate_at(now))}/s" if topic.is_rate_known else ""
-    loss = watch.loss_of(topic)
+    publishers, subscribers = publishers_of(topic, watch.roles), watch.roles.names(topic.name, "subscriber")
+    loss = watch.losses.worst(publishers, subscribers)
     value = shown_value(topic, 200) + (" (retained)" if topic.retained else "")
     return [
         (name, PLAIN),
@@ -158,7 +159,7 @@ def cells_of(node: Node, watch: Watch, now: float) -> list[tuple[str, Style]]:
         (f"{topic.size:,}", DIM),
         (printable(watch.roles.type_of(topic.name) or topic.type, 24), DIM),
         (value, FRESH if now - topic.received_at < JUST_NOW else PLAIN),
-        (some(publishers_of(topic, watch.roles), 1), DIM),
-        (some(watch.roles.names(topic.name, "subscriber"), 1) or "nobody", DIM),
+        (some(publishers, 1), DIM),
+        (some(subscribers, 1) or "nobody", DIM),
         ("" if loss is None else percent(loss), LOSSY if loss and loss >= MUCH else DIM),
     ]

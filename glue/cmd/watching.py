@@ -1,4 +1,4 @@
-"""What the commands that watch the network have in common: an endpoint that samples topics and notes who is there."""
+"""An endpoint that samples topics and notes publishers and subscribers, for the commands that watch the network."""
 
 from __future__ import annotations
 
@@ -71,10 +71,6 @@ class Watch:
             self.losses.take(answered(self._inquiry))
         self._inquiry, self._asked_at = begin(self.endpoint, ["activity"], ASKING / 2), now
 
-    def loss_of(self, topic: Topic) -> float | None:
-        """Return the worst loss on the way from a publisher of a topic to a subscriber; None if it is not known."""
-        return self.losses.worst(publishers_of(topic, self.roles), self.roles.names(topic.name, "subscriber"))
-
     def _sample_again(self) -> None:
         """Ask each publisher for its part of the samples, if that has changed."""
         publishers = 1 << max(len(self.endpoint.peers) - 1, 0).bit_length()  # a power of two, so that it seldom changes
@@ -132,7 +128,9 @@ def value_of(topic: Topic) -> Any:
 
 def topic_fields(topic: Topic, watch: Watch, now: float) -> dict[str, Any]:
     """A topic for programs."""
-    rate, roles, loss = topic.rate_at(now), watch.roles, watch.loss_of(topic)
+    rate, roles = topic.rate_at(now), watch.roles
+    publishers, subscribers = publishers_of(topic, roles), roles.names(topic.name, "subscriber")
+    loss = watch.losses.worst(publishers, subscribers)
     return {
         "topic": topic.name,
         **payload_fields(topic.payload),
@@ -141,8 +139,8 @@ def topic_fields(topic: Topic, watch: Watch, now: float) -> dict[str, Any]:
         "rate": round(rate, 3),
         "bytes_rate": round(rate * topic.mean_size, 1),
         "messages": topic.count,
-        "publishers": publishers_of(topic, roles),
-        "subscribers": roles.names(topic.name, "subscriber"),
+        "publishers": publishers,
+        "subscribers": subscribers,
         "loss": None if loss is None else round(loss, 4),
         "retained": topic.retained,
         "published_at": topic.published_at,

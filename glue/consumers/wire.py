@@ -27,7 +27,7 @@ from typing import Any, Final
 import orjson
 
 from glue.errors import TopicError
-from glue.history.wire import MalformedError
+from glue.history.wire import MalformedError, split
 from glue.topics import check_pattern
 from glue.topics.bundle import INTEGER_LIMIT, MalformedBundleError, MessageGroup, body_of, decode
 
@@ -73,18 +73,11 @@ def encode(head: dict[str, Any], groups: Sequence[MessageGroup] = ()) -> bytes:
 
 def parse(payload: Any) -> tuple[dict[str, Any], list[MessageGroup]]:
     """The head and the groups of a payload. Raises MalformedError."""
-    if payload.__class__ is not bytes:
-        raise MalformedError("bytes expected")
-    end = payload.find(b"\n", 0, HEAD_LIMIT)
-    if end < 0:
-        raise MalformedError("no line feed")
+    head, rest = split(payload, HEAD_LIMIT)
     try:
-        head = orjson.loads(payload[:end])
-        groups = decode(payload[end + 1 :]) if end + 1 < len(payload) else []
-    except (orjson.JSONDecodeError, MalformedBundleError):
-        raise MalformedError("neither JSON nor a bundle") from None
-    if not isinstance(head, dict):
-        raise MalformedError("no object")
+        groups = decode(rest) if rest else []
+    except MalformedBundleError:
+        raise MalformedError("no bundle") from None
     return head, groups
 
 

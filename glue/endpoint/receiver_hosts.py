@@ -118,12 +118,14 @@ class HostRuntime(Mailbox):
             f"{address}: no host of kind {kind!r} was heard of; is that its name, and does one run?"
         )
 
-    def withdraw(self, kind: Any) -> None:
-        """Own no partition of a kind any more, and tell the others."""
+    def withdraw(self, *kinds: Any) -> None:
+        """Own no partition of these kinds any more, and tell the others."""
         with self.lock:
-            kind.ownership.leave()
+            for kind in kinds:
+                kind.ownership.leave()
             self._hosts_changed()
-            self._beat(self.now())
+            if self.kinds:
+                self._beat(self.now())
 
     def remove_kind(self, kind: Kind) -> None:
         """Host a kind no more."""

@@ -257,7 +257,9 @@ class ReceiverRuntime(HostRuntime):
 
     def send_text(self, text: str, payload: Any) -> None:
         """Send a message to an address. Raises ConfigurationError, PayloadError, WouldBlockError."""
-        head, _, id = text.partition("/") if isinstance(text, str) else ("", "", "")
+        if text.__class__ is not str:
+            parse(text)  # raises, unless it is a text of a class of its own
+        head, _, id = text.partition("/")
         kind = self._heads.get(head)
         if kind is not None:
             activation = kind.activations.get(id)
@@ -337,15 +339,6 @@ class ReceiverRuntime(HostRuntime):
 
     # ------------------------------------------------------------------------------------------------ closing
 
-    def begin_to_leave(self) -> None:
-        """Take no more partitions, and hand over those that are owned."""
-        with self.lock:
-            for kind in self.kinds.values():
-                kind.ownership.leave()
-            self._hosts_changed()
-            if self.kinds:
-                self._beat(self.now())
-
     def hurry(self) -> None:
         """Give up soon what is due to be given up: this endpoint is about to close."""
         self._expire_at = -inf
@@ -354,11 +347,6 @@ class ReceiverRuntime(HostRuntime):
     def has_unsent(self) -> bool:
         """Whether messages to receivers of other endpoints are not handled yet."""
         return bool(self.outbox.count) and not self.is_closed
-
-    @property
-    def is_put_away(self) -> bool:
-        """Whether no receiver is in memory any more."""
-        return all(not kind.activations for kind in self.kinds.values())
 
     def close(self) -> None:
         """End."""

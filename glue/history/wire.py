@@ -132,7 +132,7 @@ class Request:
 
 def decode_request(payload: Any) -> Request:
     """A request, strictly checked. Raises MalformedError."""
-    head, _ = _split(payload)
+    head, _ = split(payload)
     id, room, kept = _integer(head.get("id")), _integer(head.get("room")), head.get("kept") == 1
     if "ranges" in head:
         ranges = head["ranges"]
@@ -244,7 +244,7 @@ class Page:
 
 def decode_page(payload: Any) -> Page:
     """A page, strictly checked. Raises MalformedError."""
-    head, body = _split(payload)
+    head, body = split(payload)
     try:
         groups = decode(body) if body else []
     except MalformedBundleError:
@@ -304,10 +304,11 @@ def _check_topic(topic: Any) -> None:
         raise MalformedError("topic") from None
 
 
-def _split(payload: Any) -> tuple[dict[str, Any], bytes]:
+def split(payload: Any, limit: int = HEAD_LIMIT) -> tuple[dict[str, Any], bytes]:
+    """Return the JSON object before the first line feed, within `limit` bytes, and the rest. Raises MalformedError."""
     if payload.__class__ is not bytes:
         raise MalformedError("a JSON document")
-    end = payload.find(b"\n", 0, HEAD_LIMIT)
+    end = payload.find(b"\n", 0, limit)
     if end < 0:
         raise MalformedError("no line feed")
     try:

@@ -8,9 +8,9 @@ from typing import Any
 from glue.doctor.seen import EndpointSeen, PathSeen
 from glue.endpoint.facts import entries, number, share, text
 from glue.endpoint.paths import PATHS, PEERS
+from glue.settings import LINKS
 
 MOST_TEXT = 120
-LINKS = 4
 
 
 def endpoint_seen(bare: EndpointSeen, report: Any, at: float | None, width: float) -> EndpointSeen:

@@ -335,8 +335,8 @@ def close(endpoint: Endpoint, timeout: float) -> bool:
     runtime.hurry()
     while runtime.has_unsent and time.monotonic() < until:
         time.sleep(LOOK)
-    runtime.begin_to_leave()
     kinds = list(runtime.kinds.values())
+    runtime.withdraw(*kinds)
     is_done = leave(runtime, kinds, max(0.0, until - time.monotonic())) if kinds else True
     runtime.close()
     cast(ThreadExecutor, runtime.executor).close(max(0.0, until - time.monotonic()))

@@ -43,8 +43,6 @@ class Seen:
                 at = sequence / 10
                 self.bus.take(at, Sample(name, value, 25, "json", "kitchen", "k", 1, sequence, at))
 
-    loss_of = Watch.loss_of
-
     def look(self) -> None:
         """Nothing to do."""
 
@@ -91,7 +89,7 @@ def test_a_watch_tells_what_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) 
     stream = io.StringIO()
     watch.bus.topics[topic.name].changed = True
     spy.report(watch, 10, CommandOutput(stream, json=False, unread=lambda: None))
-    loss = watch.loss_of(topic)
+    loss = watch.losses.worst(["kitchen"], ["hall"])
     assert loss is not None
     assert 0.05 < loss < 0.5
     assert f"({100 * loss:.1f} % lost)" in stream.getvalue()
