@@ -42,6 +42,7 @@ def standby() -> None:
             second.publish(55)
             message = setpoints.get(timeout=5)
             print("setpoint", message.payload, "from", message.publisher)
+            spare.flush(5)  # 55 has come, and is left out while main is there
         second.publish(56)
         message = setpoints.get(timeout=5)
         print("setpoint", message.payload, "from", message.publisher)
