@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glue
 
-SETPOINT = glue.STATE.replace(ownership="exclusive", deadline=0.5)
+SETPOINT = glue.STATE.replace(ownership="exclusive", deadline=10)
 
 
 def late_panel() -> None:
@@ -39,9 +39,10 @@ def standby() -> None:
         with glue.Endpoint("main") as main:
             first = main.topic("boiler/setpoint", qos=SETPOINT.replace(strength=2))
             first.publish(60)
-            second.publish(55)
             message = setpoints.get(timeout=5)
             print("setpoint", message.payload, "from", message.publisher)
+            spare.wait_for_subscribers("boiler/setpoint", timeout=5)
+            second.publish(55)
             spare.flush(5)  # 55 has come, and is left out while main is there
         second.publish(56)
         message = setpoints.get(timeout=5)

@@ -30,12 +30,16 @@ STATEMENTS: Final = 16_384
 """Statements of all peers: 10 MB."""
 MET: Final = 16_384
 """Pairs that were compared, so that each is told once; cleared when full: 5 MB."""
+DEPARTURES: Final = 1_024
+"""Departures that a subscription has not handled yet; offers of later ones are forgotten at once: 0.6 MB."""
 VERDICTS: Final = 16_384
 """Topics of publishers whose verdict a subscription remembers; cleared when full: 3 MB."""
 
 REFUSED, ADMITTED, OWNED = range(3)
 """Verdicts: never; always; while the publisher owns the topic."""
 
+TOPIC: Final = "$glue/qos"
+"""The topic of what this module hands to receivers."""
 LEFT_OUT: Final = "messages left out by quality of service: "
 """What the counters begin with; the cause follows."""
 
@@ -74,24 +78,45 @@ class Rank(NamedTuple):
     since: float
 
 
-class Requested:
-    """The request of one subscription."""
+class Departure(NamedTuple):
+    """Offers that a peer took back, with the time of each."""
 
-    __slots__ = ("_heard", "_matching", "_ranks", "_terms", "_verdicts", "_version", "statements")
+    peer: str
+    offers: dict[Statement, float]
+
+
+class Requested:
+    """The request of one subscription.
+
+    A subscription handles messages some time after they came. Its turn at a departure comes in their order, and until
+    then the departed are there for it: what a standby published while the owner lived stays left out.
+    """
+
+    __slots__ = ("_heard", "_matching", "_ranks", "_terms", "_verdicts", "_version", "departures", "statements")
 
     def __init__(self, terms: Terms, patterns: Sequence[str], matching: Matching) -> None:
         self.statements = [Statement(REQUEST, terms, pattern) for pattern in patterns]
         self._terms = terms
         self._matching = matching
+        self.departures: list[Departure] = []  # that this subscription has not handled; guarded by the lock of matching
         self._version = -1
         self._verdicts: dict[tuple[str, str], int] = {}  # by publisher and topic
         self._ranks: dict[str, list[Rank]] = {}  # the exclusive publishers of topics, the strongest first
-        self._heard: OrderedDict[tuple[str, str], float] = OrderedDict()  # when an exclusive publisher last came
+        self._heard: OrderedDict[tuple[str, str], tuple[float, int, int]] = OrderedDict()
+        # by exclusive publisher and topic: when it last came, its life, and the last message that was not the owner's
 
     def admits(self, delivery: Delivery) -> bool:
-        """Whether the subscription is to have a delivery. May be called from any thread."""
+        """Whether the subscription is to have a delivery; counts it if not. May be called from any thread."""
+        cause = self.judge(delivery)
+        return not cause or self._matching.leave_out(cause, delivery)
+
+    def judge(self, delivery: Delivery) -> str:
+        """Why the subscription is not to have a delivery; "" if it is.
+
+        A reader of history asks when a message comes, and again at its turn: the owner may have gone by then.
+        """
         if delivery.retained and not self._terms.durability:
-            return self._matching.leave_out("older than the subscription", delivery)
+            return "older than the subscription"
         key = delivery.publisher_id, delivery.topic
         with self._matching.lock:
             if self._version != self._matching.version or len(self._verdicts) >= VERDICTS:
@@ -100,26 +125,41 @@ class Requested:
                 self._ranks.clear()
             verdict = self._verdicts.get(key)
             if verdict is None:
-                verdict = self._verdicts[key] = self._matching.verdict(self._terms, *key)
-            if verdict == OWNED and not self._is_of_owner(key):
-                return self._matching.leave_out("not of the owner", delivery)
-            return verdict != REFUSED or self._matching.leave_out("strict", delivery)
+                verdict = self._verdicts[key] = self._matching.verdict(self._terms, *key, self.departures)
+            if verdict == OWNED and not self._is_of_owner(key, delivery):
+                return "not of the owner"
+            return "strict" if verdict == REFUSED else ""
 
-    def _is_of_owner(self, key: tuple[str, str]) -> bool:
+    def handle(self, departure: Departure) -> None:
+        """Forget the offers of the departed."""
+        with self._matching.lock:
+            self.departures = [one for one in self.departures if one is not departure]
+            self._version = -1
+
+    def _is_of_owner(self, key: tuple[str, str], delivery: Delivery) -> bool:
         peer, topic = key
         now = self._matching.clock()
-        self._heard[key] = now
+        _, incarnation, passed = self._heard.get(key, (0.0, 0, 0))
+        if incarnation != delivery.incarnation:
+            passed = 0
+        last = delivery.sequence + len(delivery.payloads) - 1
+        is_owner = last > passed and self._owner(topic, now, peer) == peer
+        self._heard[key] = now, delivery.incarnation, passed if is_owner else max(passed, last)
         self._heard.move_to_end(key)
         if len(self._heard) > VERDICTS:
             self._heard.popitem(last=False)
+        return is_owner
+
+    def _owner(self, topic: str, now: float, heard: str) -> str | None:
+        """The publisher that owns a topic now that one is heard; None if all are silent for too long."""
         ranks = self._ranks.get(topic)
         if ranks is None:
-            ranks = self._ranks[topic] = self._matching.ranks(self._terms, topic)
+            ranks = self._ranks[topic] = self._matching.ranks(self._terms, topic, self.departures)
         for rank in ranks:
-            silent = now - max(self._heard.get((rank.peer, topic), -inf), rank.since)
-            if silent <= rank.deadline:
-                return rank.peer == peer
-        return False
+            at = now if rank.peer == heard else self._heard.get((rank.peer, topic), (-inf,))[0]
+            if now - max(at, rank.since) <= rank.deadline:
+                return rank.peer
+        return None
 
 
 class Matching(Receiver):
@@ -151,6 +191,7 @@ class Matching(Receiver):
         self._theirs: dict[str, dict[Statement, float]] = {identity[1]: {}}  # by peer, with the time of each
         self._count = 0
         self._met: dict[tuple[Statement, str, Statement], None] = {}
+        self._requests: dict[Any, Requested] = {}  # by subscription
         self._after_fork()
         heirs.add(self)
 
@@ -188,11 +229,22 @@ class Matching(Receiver):
             self.version += 1
             return True
 
+    def begin(self, subscription: Any, requested: Requested) -> None:
+        """Tell a subscription of departures from now on."""
+        with self.lock:
+            self._requests[subscription] = requested
+
+    def end(self, subscription: Any) -> None:
+        """Tell it no more."""
+        with self.lock:
+            self._requests.pop(subscription, None)
+
     # ------------------------------------------------------------------------------------- within a turn
 
     def note(self, now: float, event: Event) -> Sequence[Delivery]:
-        """Take news of peers; returns a delivery of the mismatches that follow, to be told where handlers run."""
+        """Take news of peers; returns what follows, to be handed over where handlers run: mismatches, departures."""
         found: list[QoSMismatch] = []
+        told: list[Delivery] = []
         with self.lock:
             if isinstance(event, Surveyed):
                 if event.token is self:
@@ -202,16 +254,30 @@ class Matching(Receiver):
             elif isinstance(event, PeerAdded):
                 self._names[event.peer] = event.name
             elif isinstance(event, PeerInterest):
-                self._removed(event.peer, event.removed)
+                told = self._departed(event.peer, self._removed(event.peer, event.removed))
                 found += self._added(now, event.peer, event.added)
             elif isinstance(event, PeerRemoved):
                 self._names.pop(event.peer, None)
                 if (left := self._theirs.pop(event.peer, None)) is not None:
                     self._count -= len(left)
                     self.version += 1
-        if not found:
-            return ()
-        return [Delivery("$glue/qos", found, None, *self._identity, 1, 0.0, False, (self,))]
+                    told = self._departed(event.peer, left)
+        if found:
+            told.append(Delivery(TOPIC, found, None, *self._identity, 1, 0.0, False, (self,)))
+        return told
+
+    def _departed(self, peer: str, statements: dict[Statement, float]) -> list[Delivery]:
+        """Keep the offers among statements for subscriptions until each has handled what came before."""
+        offers = {statement: since for statement, since in statements.items() if statement.way == OFFER}
+        if not offers:
+            return []
+        departure = Departure(peer, offers)
+        tokens = []
+        for subscription, requested in self._requests.items():
+            if len(requested.departures) < DEPARTURES:
+                requested.departures.append(departure)
+                tokens.append(subscription)
+        return [Delivery(TOPIC, [departure], None, *self._identity, 1, 0.0, False, tokens)] if tokens else []
 
     def _added(self, now: float, peer: str, interests: Sequence[str]) -> Iterator[QoSMismatch]:
         for interest in interests:
@@ -234,13 +300,16 @@ class Matching(Receiver):
                 if (mismatch := self._compared(mine, peer, statement)) is not None:
                     yield mismatch
 
-    def _removed(self, peer: str, interests: Sequence[str]) -> None:
+    def _removed(self, peer: str, interests: Sequence[str]) -> dict[Statement, float]:
         theirs = self._theirs.get(peer, {})
+        found = {}
         for interest in interests:
             statement = statement_of(interest) if interest.startswith(QOS) else None
-            if statement is not None and theirs.pop(statement, None) is not None:
+            if statement is not None and (since := theirs.pop(statement, None)) is not None:
+                found[statement] = since
                 self._count -= 1
                 self.version += 1
+        return found
 
     def _compared(self, mine: Statement, peer: str, other: Statement) -> QoSMismatch | None:
         """Return the mismatch of a pair; None if there is none, or it was told."""
@@ -281,15 +350,15 @@ class Matching(Receiver):
         self._statistics[LEFT_OUT + cause] += len(delivery.payloads)
         return False
 
-    def _offers(self, peer: str, topic: str) -> list[tuple[Terms, float]]:
-        return [
-            (statement.terms, since) for statement, since in self._theirs.get(peer, {}).items()
-            if statement.way == OFFER and matches(statement.pattern, topic)
-        ]  # fmt: skip
+    def _offers(self, peer: str, topic: str, departures: Sequence[Departure]) -> Iterator[tuple[Terms, float]]:
+        for offers in (self._theirs.get(peer, {}), *(one.offers for one in departures if one.peer == peer)):
+            for statement, since in offers.items():
+                if statement.way == OFFER and matches(statement.pattern, topic):
+                    yield statement.terms, since
 
-    def verdict(self, requested: Terms, peer: str, topic: str) -> int:
-        """Whether a subscription may have the messages of a publisher on a topic."""
-        offers = self._offers(peer, topic)
+    def verdict(self, requested: Terms, peer: str, topic: str, departures: Sequence[Departure]) -> int:
+        """Whether a subscription may have the messages of a publisher on a topic; to it, the departed are there."""
+        offers = list(self._offers(peer, topic, departures))
         if not offers:
             return REFUSED if requested.is_strict else ADMITTED
         fitting = [terms for terms, _ in offers if _fit(terms, requested)]
@@ -298,11 +367,11 @@ class Matching(Receiver):
         is_owned = requested.strength >= 0 and all(terms.strength >= 0 for terms in fitting)
         return OWNED if is_owned else ADMITTED
 
-    def ranks(self, requested: Terms, topic: str) -> list[Rank]:
-        """The exclusive publishers of a topic that a subscription may have, the strongest first."""
+    def ranks(self, requested: Terms, topic: str, departures: Sequence[Departure]) -> list[Rank]:
+        """The exclusive publishers of a topic that a subscription may have, the strongest first; with the departed."""
         found = []
-        for peer in self._theirs:
-            for terms, since in self._offers(peer, topic):
+        for peer in {**self._theirs, **dict.fromkeys(one.peer for one in departures)}:
+            for terms, since in self._offers(peer, topic, departures):
                 if terms.strength >= 0 and _fit(terms, requested):
                     deadline = terms.deadline / 1000 * TOLERANCE if terms.deadline else inf
                     found.append(Rank(-terms.strength, peer, deadline, since))

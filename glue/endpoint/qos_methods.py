@@ -78,19 +78,19 @@ class QoSMethods:
 
     def _drop_stated(self, delivery: Delivery) -> None:
         """Drop what a peer published where nothing is to be published."""
-        self._owner.settled("unread", len(delivery.payloads))
-        if self._COUNTS:
-            self._owner.handled(delivery)
+        self._settle(delivery, "unread")
 
     # -------------------------------------------------------------------------------------------- requests
 
     def _begin_request(self, wanted: Wanted, subscription: Any, waiting: Queue) -> None:
         """Let a new subscription have what its quality of service admits; before it begins."""
-        from glue.endpoint.qos_matching import Requested
+        from glue.endpoint.qos_matching import TOPIC, Requested
         from glue.endpoint.qos_terms import terms_of
 
         assert wanted.qos is not None
-        requested = Requested(terms_of(wanted.qos), wanted.patterns, self._qos_matching())
+        matching = self._qos_matching()
+        requested = Requested(terms_of(wanted.qos), wanted.patterns, matching)
+        matching.begin(subscription, requested)
         for statement in requested.statements:
             self._state_terms(statement)
         cast("dict[Any, Requested]", self._requested)[subscription] = requested
@@ -102,21 +102,36 @@ class QoSMethods:
             self._owner.settled("left out", len(delivery.payloads))
             return False
 
-        def take(event: Event) -> None:
-            if not isinstance(event, Delivery) or admits(event):
-                deliver(event)
-            elif self._COUNTS:
-                self._owner.handled(event)
-
         if isinstance(waiting, HistoryRoom):
             waiting.reader.admits = admits
-        else:
-            subscription._deliver = take
+
+        def take(event: Event) -> None:
+            if not isinstance(event, Delivery):
+                deliver(event)
+            elif event.topic == TOPIC:
+                requested.handle(event.payloads[0])
+                self._settle(event, "handled")
+            elif isinstance(waiting, HistoryRoom):  # which asks when the message's turn is there
+                requested.judge(event)
+                deliver(event)
+            elif requested.admits(event):
+                deliver(event)
+            else:
+                self._settle(event, "left out")
+
+        subscription._deliver = take
+
+    def _settle(self, delivery: Delivery, outcome: str) -> None:
+        """Count a delivery that goes no further."""
+        self._owner.settled(outcome, len(delivery.payloads))
+        if self._COUNTS:
+            self._owner.handled(delivery)
 
     def _end_request(self, subscription: Any) -> None:
         """Take back the request of a subscription that was closed."""
         requested = (self._requested or {}).pop(subscription, None)
         if requested is not None:
+            cast("Matching", self._matching).end(subscription)
             for statement in requested.statements:
                 self._withdraw_terms(statement)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
+
+import pytest
 
 import glue
 import glue.aio
+from glue.endpoint.accounting import OUTCOMES
 
 
 @dataclass
@@ -60,3 +64,30 @@ def test_an_exclusive_publisher_in_asyncio() -> None:
             assert (await received.get(5)).payload == (await volatile.get(5)).payload == "second"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("wanted", [glue.STATE, glue.QoS()])
+def test_what_a_standby_published_while_the_owner_lived_stays_left_out_for_a_slow_handler(wanted: glue.QoS) -> None:
+    """The messages of the standby are handled only once the owner is gone."""
+    qos, go_on, handled = wanted.replace(ownership="exclusive"), Event(), list[str]()
+
+    def handle(message: glue.Message) -> None:
+        handled.append(message.payload)
+        assert go_on.wait(5)
+
+    with glue.Endpoint("panel") as panel, glue.Endpoint("spare") as spare:
+        subscription = panel.topic("t", qos=qos).subscribe(handle)
+        second = spare.topic("t", qos=qos.replace(strength=1))
+        with glue.Endpoint("main") as main:
+            main.topic("t", qos=qos.replace(strength=2)).publish("first")
+            assert panel._running().wait_until(lambda: handled == ["first"], 5)
+            assert spare.wait_for_subscribers("t", timeout=5)
+            second.publish("left out")
+            assert spare.flush(5)
+        assert panel._running().wait_until(lambda: len(panel.peers) == 1, 5)
+        go_on.set()
+        second.publish("second")
+        assert panel._running().wait_until(lambda: handled == ["first", "second"], 5)
+        ended = panel.statistics["endpoint"]
+        assert ended["messages arrived"] == sum(ended[name] for name in OUTCOMES.values())
+        subscription.close()
