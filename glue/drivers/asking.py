@@ -76,7 +76,7 @@ class Asking(Turns):
 
     def _may_ask(self) -> bool:
         """Whether this thread may take the network seat, for which it then holds `_asker`."""
-        if time.monotonic() > self._answered_at + ASIDE or self._turn_lock._is_owned():
+        if time.monotonic() > self._answered_at + ASIDE or self._is_in_turn():
             return False
         if threading.current_thread() in self._threads or not self._asker.acquire(blocking=False):
             return False

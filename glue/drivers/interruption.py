@@ -5,7 +5,7 @@ lose received and acknowledged messages, or messages to send, and a shell or a n
 SIGINT is only noted while the main thread is in a turn, and the program's handler is called at the end of the turn.
 Other signals are left alone, because an exception of their handlers mostly ends the process. Otherwise such an
 exception may leave our SIGINT handler installed after the turn; the handler detects this at the next SIGINT.
-Handlers may publish, whatever they have interrupted. `is_interruption` detects this case before a wait.
+Handlers may publish, whatever they have interrupted (`glue.drivers.backpressure`).
 """
 
 from __future__ import annotations
@@ -20,31 +20,6 @@ from types import CodeType, FrameType
 from typing import Any
 
 INTERRUPT = int(SIGINT)
-
-
-PACKAGE = "glue."
-PROGRAMS = ("glue.cmd.", "glue.aio.", "glue.simulation.")  # of it: these are to a blocking endpoint what programs are
-
-
-def is_interruption() -> bool:
-    """Whether the caller is a signal handler, or a finalizer, that has interrupted this package itself.
-
-    Such a caller must not wait for long, because the interrupted code may hold a lock that the other threads need.
-    """
-    if get_ident() != threading.main_thread().ident:  # only there handlers of signals run
-        return False
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(frame):
-        frame = frame.f_back
-    while frame is not None and not _is_ours(frame):
-        frame = frame.f_back
-    return frame is not None
-
-
-def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame belongs to this package, except for code that calls the user's code in the main thread."""
-    name = frame.f_globals.get("__name__", "")
-    return name.startswith(PACKAGE) and not name.startswith(PROGRAMS) and frame.f_code.co_name != "publish_many"
 
 
 class Uninterrupted:

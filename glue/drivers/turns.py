@@ -28,6 +28,7 @@ from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import NeedsCodecError, encoded
+from glue.endpoint.locks import asked_whether_held
 from glue.errors import ClosedError
 from glue.fastpath.parts import NetworkPart
 from glue.model import StackRequest
@@ -77,7 +78,8 @@ class Turns(Lifetime):
         """Make all locks, those of the core, too."""
         self._core.renew_locks()
         self._network_seat.renew_locks()
-        self._turn_lock: Any = threading.RLock()  # held while the stack and the network are in use; it knows its owner
+        self._turn_lock: Any = threading.RLock()  # held while the stack and the network are in use
+        self._is_in_turn = asked_whether_held(self._turn_lock)  # whether this thread holds it
 
     def _step_down(self) -> None:
         """If this thread leads, another one is to, as it is about to wait."""
@@ -153,7 +155,7 @@ class Turns(Lifetime):
     def _flush(self, wait: bool, publications: Sequence[Publication] = ()) -> None:
         """Run a turn from a publisher's thread, `publications` last; without `wait`, leave it to a running turn."""
         lock = self._turn_lock
-        if not lock._is_owned():  # else a signal came in a turn of this thread: what its handler says goes next
+        if not self._is_in_turn():  # else a signal came in a turn of this thread: what its handler says goes next
             with self._uninterrupted:  # before the lock, as whatever Ctrl-C calls may want that
                 try:
                     if lock.acquire(blocking=False) or (wait and self._backpressure.wait_for_turn(lock)):
@@ -177,7 +179,7 @@ class Turns(Lifetime):
         if not in_handler:
             self._flushed_at = math.inf
         try:
-            if self._backlog < BUSY or publications or in_handler or self._core.is_counting:
+            if self._backlog < BUSY or publications or in_handler or self._core.is_counting():
                 now = time.monotonic()
                 if publications:
                     self._send_policy.spoke(now)
@@ -212,7 +214,7 @@ class Turns(Lifetime):
 
         if not has_room() and not block:
             raise self._core.would_block(self._backlog)
-        if self._turn_lock._is_owned():  # a signal came in a turn of this thread, which is to make room
+        if self._is_in_turn():  # a signal came in a turn of this thread, which is to make room
             return
         self._step_down()
         self._relieve(has_room)
@@ -314,13 +316,14 @@ class Turns(Lifetime):
 
     def _update(self) -> None:
         """Update the deadline and the backlog after a turn, and wake waiters; the caller holds the turn lock."""
-        self._is_known, self._backpressure.in_vain = True, False
+        self._is_known, backpressure = True, self._backpressure
+        backpressure.turns, backpressure.in_vain = backpressure.turns + 1, False
         self._commit()
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
         is_eased = self._admission.update(self._backlog)
-        if is_eased or (self._backpressure.is_awaited and self._admission.closed_from == OPEN):
-            self._backpressure.admit()
+        if is_eased or (backpressure.is_awaited and self._admission.closed_from == OPEN):
+            backpressure.admit()
             self._network_seat.hurry()
         if self._waiters:
             self._tell_waiters()

@@ -40,6 +40,7 @@ from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.durability import Durability
 from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.identity import identity_of
+from glue.endpoint.locks import asked_whether_held
 from glue.endpoint.message import Peer, delivery_weight
 from glue.endpoint.offers import Offers
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
@@ -124,6 +125,7 @@ class EndpointCore:
     def renew_locks(self) -> None:
         """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
+        self.is_counting = asked_whether_held(self._counting)  # then a signal's handler cannot run a whole turn now
         self.outbox.renew_lock()
         if (security := self.security) is not None:
             security.renew()  # a child must not go on with the parent's numbers
@@ -329,11 +331,6 @@ class EndpointCore:
             if (self.waiting <= self._enough) is not self._accepting:
                 self._turn_around()
             return was_overfed and not self.overfed
-
-    @property
-    def is_counting(self) -> bool:
-        """Whether this thread was about to when the handler of a signal interrupted it: it cannot take a turn now."""
-        return self._counting._is_owned()  # type: ignore[no-any-return]
 
     def _turn_around(self) -> None:
         """Begin or end to stop the senders."""

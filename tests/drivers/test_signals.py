@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from glue.contract import Publication
-from glue.drivers.interruption import Uninterrupted, is_interruption
+from glue.drivers.interruption import Uninterrupted
 from glue.drivers.leader import ThreadDriver
 from glue.stack import Identity
 from glue.topics import Topics
@@ -195,30 +195,6 @@ class Struck(Topics):
 
 def struck(who: Identity) -> Struck:
     return Struck(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name)
-
-
-@pytest.fixture
-def interruptions() -> Iterator[list[bool]]:
-    """At each SIGUSR1: whether it is known for an interruption of glue."""
-    found: list[bool] = []
-    before = signal.signal(signal.SIGUSR1, lambda number, frame: found.append(is_interruption()))
-    yield found
-    signal.signal(signal.SIGUSR1, before)
-
-
-def test_what_a_signal_has_interrupted_is_known(lan: Lan, interruptions: list[bool]) -> None:
-    def source() -> Iterator[bytes]:
-        signal.raise_signal(signal.SIGUSR1)  # while its own code runs, which holds nothing of glue's
-        yield b""
-
-    signal.raise_signal(signal.SIGUSR1)
-    endpoint = lan.start("a")
-    endpoint.publish_many("t", source())
-    assert interruptions == [False, False]
-    endpoint = lan.start("b", topics=struck)
-    while len(interruptions) == 2:  # the leader may be in a turn
-        endpoint.publish("t", b"")
-    assert interruptions == [False, False, True]
 
 
 def test_what_a_handler_says_in_a_turn_is_heard(lan: Lan) -> None:
