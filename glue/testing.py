@@ -18,9 +18,11 @@ from itertools import count
 from math import inf
 from typing import Any
 
+from glue.endpoint.model_calls import write
 from glue.endpoint.receiver_payloads import copied, decoders
 from glue.endpoint.receiver_results import local_answer
 from glue.errors import GlueError
+from glue.model.state.commands import Set
 from glue.receivers.activation import Activation
 from glue.receivers.address import parse
 from glue.receivers.context import Await, Call, Load, Timer, Wake, factory_of
@@ -107,10 +109,12 @@ class Context:
 
     def _handle(self, mail: Any) -> None:
         before, activation = len(self.errors), self._activation
-        self._run(activation.take(mail) or ())
-        if activation.is_stopping:
-            self._run(activation.deactivate())
-        activation.rest()
+        try:
+            self._run(activation.take(mail) or ())
+            if activation.is_stopping:
+                self._run(activation.deactivate())
+        finally:
+            activation.rest()
         if len(self.errors) > before and mail.__class__ is not Call:
             raise self.errors[-1]
 
@@ -124,6 +128,9 @@ class Context:
                 step = steps.send(value) if error is None else steps.throw(error)
             except StopIteration:
                 return
+            except Exception:  # of `activate` or `deactivate`, or as a document cannot be kept
+                self._activation.forget()
+                raise
             value = error = None
             if isinstance(step, Load):
                 value = None if self.document is None else copied(self.document)
@@ -133,7 +140,11 @@ class Context:
                 except Exception as raised:
                     error = raised
             else:
-                self.document = copied(step.document)
+                try:
+                    write(Set(self._activation.address, step.document))  # a model refuses documents over 1 MB
+                    self.document = copied(step.document)
+                except GlueError as refused:
+                    error = refused
 
     # ------------------------------------------------------------------------------------- for the activation
 

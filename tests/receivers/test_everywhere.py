@@ -43,6 +43,9 @@ class Counter(glue.Receiver):
                 raise ValueError("as asked")
             case {"after": seconds, "say": value, "durable": durable}:
                 context.after(seconds, {"note": value}, durable=durable)
+            case {"keep": size}:
+                context.state["kept"] = "." * size
+                return size
             case "stop":
                 context.stop()
             case "sleep":
@@ -172,6 +175,14 @@ def test_an_error_is_told_and_changes_nothing(place: Place) -> None:
         with pytest.raises((ValueError, glue.RemoteError), match=r"halfway|as asked"):
             place.ask("counter/error", message)
     assert place.ask("counter/error", "sum") == 1
+
+
+def test_a_state_that_the_model_would_not_keep_is_refused_and_the_former_one_stays(place: Place) -> None:
+    assert place.ask("counter/large", {"add": 1}) == 1
+    with pytest.raises(glue.GlueError, match="at most 1048576"):
+        place.ask("counter/large", {"keep": 1 << 20})
+    assert place.ask("counter/large", "sum") == 1
+    assert place.ask("counter/large", {"keep": 1000}) == 1000
 
 
 def test_the_policy_drop_keeps_the_receiver_and_restart_begins_anew(place: Place) -> None:
