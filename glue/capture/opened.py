@@ -75,6 +75,8 @@ def opened_copy(
 ) -> Counter[str]:
     """Write a copy of a capture with its sealed datagrams opened; returns how many frames were opened and copied.
 
+    Its owner alone may read the copy.
+
     Frames that this key does not open are copied as they are. `progress` is called now and then with the share of the
     file that was read, 0 to 1. Raises ConfigurationError if `source` is no capture, and
     OSError.
@@ -88,7 +90,7 @@ def opened_copy(
             if progress is not None and number % STEP == 0:
                 progress(capture.position / max(1, capture.size))
             if recording is None:
-                recording, link = Recording(target, frame.point, frame.link), frame.link
+                recording, link = Recording(target, frame.point, frame.link, is_secret=True), frame.link
             if frame.link != link:
                 counted["left out: another link type"] += 1
                 continue

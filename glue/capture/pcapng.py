@@ -15,6 +15,7 @@ from struct import Struct
 from typing import BinaryIO
 
 from glue.endpoint.fork import heirs
+from glue.endpoint.secret_file import open_for_owner
 from glue.errors import ConfigurationError
 
 ETHERNET, RAW_IP = 1, 101
@@ -59,6 +60,7 @@ class Recording:
         rotate_bytes: float = float("inf"),
         rotate_seconds: float = float("inf"),
         keep: int | None = None,
+        is_secret: bool = False,
     ) -> None:
         """Open the first file. An existing file is overwritten.
 
@@ -66,6 +68,7 @@ class Recording:
         - `rotate_bytes`, `rotate_seconds`: limits of each file. With rotation, files are named NAME-00001.pcapng and so
           on.
         - `keep`: number of files to keep with rotation, by default all.
+        - `is_secret`: whether the owner alone may read the files, as frames are opened that were sealed.
 
         Raises ConfigurationError for a wrong name and OSError if the file cannot be written.
         """
@@ -79,6 +82,7 @@ class Recording:
         self._rotate_bytes, self._rotate_seconds = rotate_bytes, rotate_seconds
         self._rotating = rotate_bytes < float("inf") or rotate_seconds < float("inf")
         self._keep = keep
+        self._is_secret = is_secret
         self._written: deque[Path] = deque()
         self._files = 0
         header = _SECTION.pack(0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1) + _LENGTH.pack(28)
@@ -148,7 +152,8 @@ class Recording:
         path = self._path
         if self._rotating:
             path = path.with_name(f"{path.stem}-{self._files:05}{path.suffix}")
-        self._file = open(path, "wb", buffering=BUFFER)  # noqa: SIM115 (closed by rotate and close)
+        opener = open_for_owner if self._is_secret else None
+        self._file = open(path, "wb", buffering=BUFFER, opener=opener)  # noqa: SIM115 (closed by rotate and close)
         self._file.write(self._start)
         self._written.append(path)
         if self._keep is not None and len(self._written) > self._keep:

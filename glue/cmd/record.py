@@ -96,6 +96,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             rotate_bytes=arguments.rotate_size or float("inf"),
             rotate_seconds=arguments.rotate_time or float("inf"),
             keep=arguments.keep,
+            is_secret=opens(settings),
         )
         text = f"recording {group} on {interface.name} as {point} by {engine}; Ctrl-C ends it"
         output.event("recording", text, interface=interface.name, capture_point=point, engine=engine)
@@ -146,12 +147,17 @@ def open_source(arguments: argparse.Namespace, interface: str, port: int) -> tup
     return Sniffer(interface, port, promiscuous=arguments.promiscuous), "scapy"
 
 
+def opens(settings: Settings) -> bool:
+    """Whether sealed frames are opened: with a key of the command line. A key of the environment opens nothing."""
+    return settings.sources.get("key") == "keyword"
+
+
 def frames_opened(settings: Settings, link: int) -> Callable[[Write], Write]:
     """Return a wrapper for a function that writes frames, to open frames first if the command line has a key.
 
-    A key of the environment opens nothing unasked. Raises ConfigurationError for a wrong key file.
+    Raises ConfigurationError for a wrong key file.
     """
-    if settings.sources.get("key") != "keyword":
+    if not opens(settings):
         return lambda write: write
     from glue.capture.opened import frame_opener  # imported here: most recordings stay as they are
     from glue.endpoint.secrets import read_key

@@ -14,6 +14,7 @@ from glue.endpoint.core import check_not_reserved
 from glue.endpoint.encoding import encoded
 from glue.endpoint.keep_methods import KeepMethods, SomeReceipt
 from glue.endpoint.schemas import Schemas
+from glue.endpoint.secret_file import open_for_owner
 from glue.endpoint.typed import SCHEMA
 from glue.errors import ClosedError, StorageError
 from glue.topics import check_pattern
@@ -111,7 +112,7 @@ class RecordMethods(KeepMethods[SomeReceipt]):
 
         A thread writes the file. If the disk is slower than the publishers, they wait as for a slow subscriber. If the
         disk fails, `Recorder.failure` tells so. JSON payloads are recorded as `orjson` writes them. Foxglove, the
-        `mcap` command and `glue play` read the file.
+        `mcap` command and `glue play` read the file. With a key, its owner alone may read it.
 
         Raises TopicError, ClosedError, StorageError if the file cannot be made, MissingExtraError without the extra
         `glue-lan[mcap]`.
@@ -122,9 +123,10 @@ class RecordMethods(KeepMethods[SomeReceipt]):
         check_pattern(pattern)
         check_not_reserved(pattern)
         self._running()
+        opener = None if self._core.security is None else open_for_owner
         schemas = Schemas(self._core.types, self._owner, self._COUNTS)
         try:
-            writer = McapWriter(path, schemas.schema_of)
+            writer = McapWriter(path, schemas.schema_of, opener)
         except OSError as error:
             raise StorageError(f"cannot record in {fspath(path)}: {error.strerror or error}") from error
         thread = self._make_recording(writer)

@@ -28,6 +28,7 @@ class Schema(NamedTuple):
 
 
 SchemaOf = Callable[[RecordedMessage], Schema | None]
+Opener = Callable[[str, int], int]
 
 
 class _Channel(NamedTuple):
@@ -39,8 +40,12 @@ class _Channel(NamedTuple):
 class McapWriter:
     """A new MCAP file. One thread may use it at a time."""
 
-    def __init__(self, path: str | PathLike[str], schema_of: SchemaOf = lambda message: None) -> None:
+    def __init__(
+        self, path: str | PathLike[str], schema_of: SchemaOf = lambda message: None, opener: Opener | None = None
+    ) -> None:
         """`schema_of` tells the schema of a message, None as long as it is not known.
+
+        `opener` opens the file as the `opener` of the function `open` does.
 
         An existing file is replaced. Raises OSError, and MissingExtraError without the package `mcap`.
         """
@@ -57,7 +62,7 @@ class McapWriter:
         self._channels: dict[tuple[Any, ...], _Channel] = {}
         self._numbers = 0
         self._schemas: dict[Schema, int] = {}
-        self._file = open(path, "wb")  # noqa: SIM115 (closed by `close`)
+        self._file = open(path, "wb", opener=opener)  # noqa: SIM115 (closed by `close`)
         self._writer = Writer(self._file, chunk_size=CHUNK_SIZE)
         self._writer.start(PROFILE, library="glue")
 

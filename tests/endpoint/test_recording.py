@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import pytest
 from mcap.reader import make_reader
 
 import glue
 import glue.aio
+from glue.endpoint.secrets import write_secret
 from glue.recording import McapReader, RecordedMessage
+from glue.security import new_key
 from tests.support.lan import PATIENCE, Lan, private_network
 
 
@@ -54,6 +57,18 @@ def test_what_is_published_elsewhere_and_here_is_recorded_with_its_schema(lan: L
     assert summary is not None
     assert [schema.name for schema in summary.schemas.values()] == ["Lamp"]
     assert recorder_end.accounting.waiting == 0
+
+
+def test_with_a_key_the_owner_alone_may_read_a_recording(lan: Lan, tmp_path: Path) -> None:
+    write_secret(tmp_path / "plant.key", new_key(Random(3).randbytes).to_text())
+    modes = []
+    for number, settings in enumerate(({}, {"key": tmp_path / "plant.key"})):
+        with lan.start(f"kitchen{number}", **settings) as kitchen:
+            path = tmp_path / f"day{number}.mcap"
+            kitchen.record("home/#", path).close()
+            modes.append(path.stat().st_mode & 0o077)
+    assert modes[0]
+    assert not modes[1]
 
 
 def test_mistakes_are_refused(lan: Lan, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def test_a_recorded_endpoint_is_read_with_the_key_and_not_without(
     assert b"temperature" not in sealed.read_bytes()
     assert command.main(["open", str(sealed), "--key", str(key), "--output", str(opened)]) == 0
     assert "frames opened" in capsys.readouterr().out
+    assert opened.stat().st_mode & 0o777 == 0o600
     payloads = [payload_of(frame.data, frame.link) for frame in Capture(opened)]
     assert all(payload is not None and payload[:1] in (b"{", b"\x01") for payload in payloads)
     assert any(payload is not None and b"the temperature is 21.5" in payload for payload in payloads)
