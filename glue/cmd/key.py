@@ -24,6 +24,7 @@ from glue.security.key import LONGEST, OVERLAP
 from glue.security.rules import ACTIONS as ACTION_NAMES
 from glue.security.rules import Rule, read_policy
 from glue.security.suites import require
+from glue.topics import check_pattern
 
 EPILOG = """\
 examples:
@@ -150,7 +151,7 @@ def add_rotation(action: argparse.ArgumentParser) -> None:
 def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Begin another epoch of a key, and pass it on to the members."""
     require()
-    key = rotated(read_key(arguments.file), os.urandom, arguments.overlap, not arguments.leaked)
+    key = rotated(read_key(arguments.file), os.urandom, arguments.overlap, not arguments.leaked, time.time())
     if arguments.authority is not None:
         secret = read_authority(read_secret(arguments.authority, "authority"), arguments.authority)
         key = granted(key, secret, arguments.without)
@@ -158,7 +159,7 @@ def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
         raise ConfigurationError("members of this key have identities, so --authority has to sign the new epoch")
     if arguments.overlap > LONGEST:
         raise ConfigurationError(f"--overlap {arguments.overlap}: expected at most {LONGEST:.0f} seconds")
-    write_secret(arguments.file, key.to_text(), replace=True)
+    write_secret(arguments.file, key.to_text(), replaces=True)
     output.event("epoch", key.newest.described(), epoch=key.newest.number, id=f"{key.newest.id:02x}")
     if arguments.leaked:
         text = (
@@ -196,7 +197,7 @@ def authority(arguments: argparse.Namespace, output: CommandOutput) -> int:
     create(arguments.file, authority_text(secret))
     text = f"{arguments.file}: keep it off the endpoints; whoever has it admits members"
     if key is not None:
-        write_secret(arguments.key, key.to_text(), replace=True)
+        write_secret(arguments.key, key.to_text(), replaces=True)
         text += f". Members of {arguments.key} need identities from now on"
     output.event("authority", text, file=arguments.file, key=arguments.key, public=public_of(secret).hex())
     return common.SUCCESS
@@ -224,7 +225,7 @@ def admit(arguments: argparse.Namespace, output: CommandOutput) -> int:
         {"may": [action], "topics": getattr(arguments, action)} for action in ACTION_NAMES if getattr(arguments, action)
     ]
     made = before.admitted(secret, until, rules)
-    write_secret(arguments.file, made.to_text(), replace=True)
+    write_secret(arguments.file, made.to_text(), replaces=True)
     rights = "; ".join(f"{rule['may'][0]} {' '.join(rule['topics'])}" for rule in rules) or "none of its own"
     duration = "for good" if until is None else f"for {arguments.days:g} days"
     output.event(
@@ -242,11 +243,15 @@ def rules(arguments: argparse.Namespace, output: CommandOutput) -> int:
     if os.path.exists(arguments.output):
         with open(arguments.output, "rb") as file:
             before = Policy.from_text(file.read(POLICY_SIZE), public_of(secret))
+        if before is None:
+            raise ConfigurationError(
+                f"{arguments.output}: no rules of this authority, so the next version is unknown; name another --output"
+            )
     try:
         made = Policy.make(secret, 1 + (before.version if before else 0), orjson.loads(text))
     except ValueError as error:
         raise ConfigurationError(f"{arguments.file}: {error}") from None
-    write_secret(arguments.output, made.to_text(), replace=True)
+    write_secret(arguments.output, made.to_text(), replaces=True)
     output.event(
         "rules",
         f"{arguments.output}: version {made.version}, {len(made.rules)} rules; an endpoint that starts with this file "
@@ -260,21 +265,39 @@ def rules(arguments: argparse.Namespace, output: CommandOutput) -> int:
 
 def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Tell whether a member may do something, and by which rule."""
+    check_pattern(arguments.topic)
     found: tuple[Rule, ...] = ()
     own = Certificate(arguments.name, b"", None, (), b"", b"")
     if arguments.identity is not None:
         who = MemberIdentity.from_text(read_secret(arguments.identity, "identity"), arguments.identity)
-        own = who.certificate or own
+        if who.name != arguments.name:
+            raise ConfigurationError(f"{arguments.identity} is the identity of {who.name!r}, not of {arguments.name!r}")
+        if who.certificate is None:
+            raise ConfigurationError(
+                f"{arguments.identity}: not admitted yet, so it may do nothing; use glue key admit"
+            )
+        own = who.certificate
     if arguments.rules is not None:
-        with open(arguments.rules, "rb") as file:
-            values = orjson.loads(file.read(POLICY_SIZE))
-        if isinstance(values, dict):
-            values = orjson.loads(values["document"])["rules"]
-        found, _ = read_policy(values)
+        found = read_rules_file(arguments.rules)
     decision = explain(found, own, arguments.what, arguments.topic)
     answer = "yes" if decision.allowed else "no"
     output.event("decision", f"{answer}: {decision.rule}", allowed=decision.allowed, rule=decision.rule)
     return common.SUCCESS if decision.allowed else common.FAILURE
+
+
+def read_rules_file(path: str) -> tuple[Rule, ...]:
+    """Return the rules in a file, signed or not yet; no signature is checked. Raises ConfigurationError."""
+    try:
+        with open(path, "rb") as file:
+            values = orjson.loads(file.read(POLICY_SIZE))
+        if isinstance(values, dict):
+            values = orjson.loads(values["document"])["rules"]
+        found, _ = read_policy(values)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError) as error:
+        raise ConfigurationError(f"{path}: no rules: {error}") from None
+    return found
 
 
 def open_capture(arguments: argparse.Namespace, output: CommandOutput) -> int:

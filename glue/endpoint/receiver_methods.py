@@ -95,6 +95,8 @@ class ReceiverParts:
             logger.warning("%r parks messages, but dead_letters names no topic for them: they are dropped", factory)
         if dead_letters is not None:
             check_topic(dead_letters)
+        if store is not None and self._core.settings.storage_key is not None:
+            logger.warning("storage_key does not seal the store %r of %r: protect the store itself", store, kind)
         types = decoders(messages or getattr(factory, "messages", ()))
         found = Kind(self.runtime, name, make, partitions, model, open_store(store), idle, dead_letters, types)
         self.runtime.add_kind(found)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 def secrets_of(settings: Settings, entropy: Callable[[int], bytes] | None, started_at: float) -> Secrets | None:
     """Open what an endpoint seals with, if it has a key. Raises ConfigurationError and MissingExtraError."""
+    if settings.storage_key is not None:  # checked now, though it is used only once something is stored
+        from glue.endpoint.secrets import read_storage_key  # imported here: most programs use no key
+
+        read_storage_key(settings.storage_key)
     if settings.key is None:
         if settings.policy is not None:
             raise ConfigurationError("policy without a key: name the key file, too (key=, GLUE_KEY or --key)")

@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,13 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def write_secret(path: str | os.PathLike[str], content: str, replace: bool = False) -> None:
+def write_secret(path: str | os.PathLike[str], content: str, replaces: bool = False) -> None:
     """Write a file that only its owner may read, as a whole or not at all.
 
-    Raises FileExistsError without `replace`, and OSError.
+    Raises FileExistsError without `replaces`, and OSError.
     """
     target = Path(path)
-    if not replace and target.exists():
+    if not replaces and target.exists():
         raise FileExistsError(17, "File exists", str(target))
     made = target.with_name(f".{target.name}.{os.getpid()}")
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -120,8 +121,9 @@ class KeyFile:
     def keep(self, key: Key) -> None:
         """Write a key that came by a rotation, unless the file has it."""
         try:
-            if read_key(self._path) != key:
-                write_secret(self._path, key.to_text(), replace=True)
+            known = read_key(self._path)
+            if known != replace(key, rotated_at=known.rotated_at):
+                write_secret(self._path, replace(key, rotated_at=time.time()).to_text(), replaces=True)
         except (OSError, ConfigurationError) as error:
             logger.error("the key was rotated, but its file is not: copy the new key file before a restart: %s", error)
         self._state = self._stat()
@@ -155,10 +157,8 @@ def open_secrets(
     return Secrets(key, suite, entropy or os.urandom, keep, look, found, policy, kept, unix_time)
 
 
-def sealed_at_rest(
-    directory: Directory, key: Any, entropy: Callable[[int], bytes] | None, place: str
-) -> SealedDirectory:
-    """Return a directory of sealed files; `key` is a `Key`, or the path of its file.
+def read_storage_key(key: Any) -> Key:
+    """Return the key of what an endpoint stores; `key` is a `Key`, or the path of its file.
 
     Raises ConfigurationError and MissingExtraError.
     """
@@ -167,6 +167,17 @@ def sealed_at_rest(
         key = Key.from_text(read_secret(key, "storage_key"), key)
     if not isinstance(key, Key):
         raise ConfigurationError(f"storage_key={key!r}: expected the path of a key file")
+    return key
+
+
+def sealed_at_rest(
+    directory: Directory, key: Any, entropy: Callable[[int], bytes] | None, place: str
+) -> SealedDirectory:
+    """Return a directory of sealed files; `key` is a `Key`, or the path of its file.
+
+    Raises ConfigurationError and MissingExtraError.
+    """
+    key = read_storage_key(key)
     suite = fastest_suite() if entropy is None else AES_GCM
     return sealed_directory(directory, key, suite, entropy or os.urandom, place)
 
@@ -193,14 +204,18 @@ def _policy(key: Key, rules: Any) -> Policy | None:
 def _keep_policy(path: str, policy: Policy) -> None:
     """Write newer rules, so that older ones are refused after a restart."""
     try:
-        write_secret(path, policy.to_text(), replace=True)
+        write_secret(path, policy.to_text(), replaces=True)
     except OSError as error:
         logger.error("newer rules are in force, but their file is not written: %s", error)
 
 
 def _without_the_past(key: Key, written_at: float) -> Key:
-    """Return the key without an epoch that is over: the overlap has passed since `written_at` (Unix seconds)."""
-    return retire(key) if len(key.epochs) > 1 and time.time() > written_at + key.overlap else key
+    """Return the key without an epoch that is over: the overlap has passed since the rotation.
+
+    A file that does not tell when that was is taken to be written at the rotation (`written_at`, Unix seconds).
+    """
+    begun = key.rotated_at or written_at
+    return retire(key) if len(key.epochs) > 1 and time.time() > begun + key.overlap else key
 
 
 def _identity(key: Key, identity: Any) -> MemberIdentity | None:

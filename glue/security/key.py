@@ -65,6 +65,7 @@ class Key:
     * `shares`: whether members with the newest epoch pass it on to members with only the previous epoch.
     * `revoked`: names of identities that are members no more.
     * `grant`: the authority's signature of the newest epoch, checked by members before use.
+    * `rotated_at`: when the newest epoch was made or came (Unix seconds); 0 if that is not known.
     * `authority`: the public key (32 bytes) that signs the members' certificates; None if members have no identities.
     """
 
@@ -75,6 +76,7 @@ class Key:
     shares: bool = True
     revoked: tuple[str, ...] = ()
     grant: bytes = b""
+    rotated_at: float = 0.0
 
     @property
     def newest(self) -> Epoch:
@@ -97,7 +99,7 @@ class Key:
         if self.retired:
             document["retired"] = list(self.retired)
         if len(self.epochs) > 1:
-            document |= {"overlap": self.overlap, "shares": self.shares}
+            document |= {"overlap": self.overlap, "shares": self.shares, "rotated_at": self.rotated_at}
         if self.authority is not None:
             document |= {"authority": self.authority.hex(), "revoked": list(self.revoked), "grant": self.grant.hex()}
         return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
@@ -105,7 +107,10 @@ class Key:
     @classmethod
     def from_text(cls, text: str | bytes, source: str) -> Key:
         """Read the content of a key file. Raises ConfigurationError, with `source` as the name of the file."""
-        wrong = f"{source} is no glue key; make one with: glue key new {source}"
+        wrong = (
+            f"{source} is damaged, or no glue key: copy the key file of the group again from another endpoint; for a "
+            "new group, make one with: glue key new FILE"
+        )
         try:
             document = orjson.loads(text)
             if document["glue key"] != FORMAT:
@@ -115,6 +120,7 @@ class Key:
             epochs = tuple(Epoch(one["epoch"], bytes.fromhex(one["root"])) for one in document["epochs"])
             retired = tuple(document.get("retired", ()))
             overlap, shares = document.get("overlap", OVERLAP), document.get("shares", True)
+            rotated_at = document.get("rotated_at", 0.0)
             revoked, grant = tuple(document.get("revoked", ())), bytes.fromhex(document.get("grant", ""))
             authority = bytes.fromhex(document["authority"]) if document.get("authority") else None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -129,10 +135,11 @@ class Key:
             and (authority is None or len(authority) == KEY_SIZE)
         )
         is_right = is_right and type(shares) is bool and type(overlap) in (int, float) and 0 <= overlap <= LONGEST
+        is_right = is_right and type(rotated_at) in (int, float) and rotated_at >= 0
         is_right = is_right and len(revoked) <= REVOKED and all(type(name) is str for name in revoked)
         if not is_right:
             raise ConfigurationError(wrong)
-        return cls(epochs, retired[-RETIRED:], authority, float(overlap), shares, revoked, grant)
+        return cls(epochs, retired[-RETIRED:], authority, float(overlap), shares, revoked, grant, rotated_at)
 
 
 def new_key(entropy: Callable[[int], bytes], authority: bytes | None = None) -> Key:
@@ -140,12 +147,17 @@ def new_key(entropy: Callable[[int], bytes], authority: bytes | None = None) -> 
     return Key((Epoch(1, entropy(KEY_SIZE)),), (), authority)
 
 
-def rotated(key: Key, entropy: Callable[[int], bytes], overlap: float = OVERLAP, shares: bool = True) -> Key:
-    """Return the key with one more epoch, of another id than all before; the oldest epoch is retired."""
+def rotated(
+    key: Key, entropy: Callable[[int], bytes], overlap: float = OVERLAP, shares: bool = True, at: float = 0.0
+) -> Key:
+    """Return the key with one more epoch, of another id than all before; the oldest epoch is retired.
+
+    `at` is the time (Unix seconds), from which the overlap of a file is counted.
+    """
     taken = {epoch.id for epoch in key.epochs} | {*key.retired}
     while (epoch := Epoch(key.newest.number + 1, entropy(KEY_SIZE))).id in taken:
         pass
-    return replace(with_epoch(key, epoch), overlap=overlap, shares=shares)
+    return replace(with_epoch(key, epoch), overlap=overlap, shares=shares, rotated_at=at)
 
 
 def with_epoch(key: Key, epoch: Epoch) -> Key:
@@ -165,4 +177,4 @@ def retire(key: Key, keep: int = 1) -> Key:
     over: Sequence[Epoch] = key.epochs[:-keep]
     retired = (*key.retired, *[epoch.id for epoch in over])[-RETIRED:]
     kept = replace(key, epochs=key.epochs[-keep:], retired=retired)
-    return kept if keep > 1 else replace(kept, overlap=OVERLAP, shares=True)
+    return kept if keep > 1 else replace(kept, overlap=OVERLAP, shares=True, rotated_at=0.0)

@@ -147,6 +147,28 @@ def test_a_model_and_a_keeper_seal_what_they_store(lan: Lan, tmp_path: Path) -> 
             kitchen.model("plant", voters=1, data_dir=tmp_path / "plant", election_timeout=0.1)
 
 
+def test_the_key_of_what_is_stored_is_looked_at_when_the_endpoint_is_made(tmp_path: Path) -> None:
+    key = tmp_path / "store.key"
+    with pytest.raises(glue.ConfigurationError, match=r"storage_key=.*no such file"):
+        glue.Endpoint("kitchen", storage_key=key)
+    write_secret(key, "{}")
+    with pytest.raises(glue.ConfigurationError, match="damaged, or no glue key"):
+        glue.Endpoint("kitchen", storage_key=key)
+    write_secret(key, new_key(Random(3).randbytes).to_text(), replaces=True)
+    key.chmod(0o644)
+    with pytest.raises(glue.ConfigurationError, match="chmod 600"):
+        glue.Endpoint("kitchen", storage_key=key)
+
+
+def test_a_store_of_receivers_that_the_key_does_not_seal_is_told(
+    lan: Lan, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_secret(tmp_path / "store.key", new_key(Random(3).randbytes).to_text())
+    with lan.start("kitchen", storage_key=tmp_path / "store.key") as kitchen:
+        kitchen.receivers("lamp", lambda context, message: None, store=f"sqlite:{tmp_path / 'state.db'}")
+    assert "storage_key does not seal the store" in caplog.text
+
+
 def test_simulated_endpoints_seal_alike() -> None:
     world, disk, log = World(seed=1), SimulatedDisk(Random(1)), SimulatedDisk(Random(2))
     endpoint = world.endpoint("kitchen", storage_key=KEY)

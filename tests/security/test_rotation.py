@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -10,7 +12,7 @@ import pytest
 
 import glue
 from glue.cmd import key as command
-from glue.endpoint.secrets import read_key, write_secret
+from glue.endpoint.secrets import KeyFile, read_key, write_secret
 from glue.security import new_key, retire, rotated
 from glue.simulation import SimulatedEndpoint, World
 from tests.support.lan import PATIENCE, Ear, Lan
@@ -137,3 +139,23 @@ def test_a_file_of_a_rotation_long_ago_begins_with_the_newest_epoch(tmp_path: Pa
     assert len(glue.Endpoint("a", key=path)._core.security.key.epochs) == 2
     os.utime(path, (1_700_000_000, 1_700_000_000))
     assert [epoch.number for epoch in glue.Endpoint("a", key=path)._core.security.key.epochs] == [2]
+
+
+def test_a_copy_of_the_file_does_not_begin_the_overlap_again(tmp_path: Path) -> None:
+    path = tmp_path / "plant.key"
+    key = rotated(new_key(os.urandom), os.urandom, at=time.time() - 61)
+    write_secret(path, key.to_text())
+    assert [epoch.number for epoch in glue.Endpoint("a", key=path)._core.security.key.epochs] == [2]
+    taken = KeyFile(str(path))
+    taken.keep(replace(key, rotated_at=0.0))  # came from another member: the file knows already when
+    assert read_key(path).rotated_at == key.rotated_at
+    newer = rotated(key, os.urandom)
+    taken.keep(newer)
+    assert read_key(path).rotated_at > key.rotated_at
+
+
+def test_a_damaged_key_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "plant.key"
+    write_secret(path, new_key(os.urandom).to_text()[:-20])
+    with pytest.raises(glue.ConfigurationError, match="copy the key file of the group again"):
+        glue.Endpoint("a", key=path)
