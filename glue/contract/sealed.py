@@ -29,6 +29,12 @@ NO_IDENTITY: Final = "no identity"
 FORBIDDEN: Final = "forbidden"
 """The beginning of a cause: the rules forbid what another endpoint wants."""
 
+OWN_END: Final = "own end"
+"""The beginning of a cause: the certificate of this endpoint is over."""
+
+TWO_POLICIES: Final = "two policies"
+"""The beginning of a cause: the authority has signed different rules under one version."""
+
 Tell = Callable[[str, Address | None], None]
 """Takes one of these causes, and the address of the other endpoint."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from glue.contract import Address
-from glue.contract.sealed import ANOTHER_KEY, FORBIDDEN, NO_IDENTITY, PLAIN, RETIRED, SEALED
+from glue.contract.sealed import ANOTHER_KEY, FORBIDDEN, NO_IDENTITY, OWN_END, PLAIN, RETIRED, SEALED, TWO_POLICIES
 
 WORDS: Final = {
     PLAIN: "an endpoint without a key, at {address}, uses network id {network}; this endpoint has a key, so neither "
@@ -19,7 +19,11 @@ WORDS: Final = {
     "Copy the present key file to it",
     NO_IDENTITY: "an endpoint at {address} has the key of network id {network}, but is refused: {detail}. "
     "Give it an identity that the authority has admitted (glue key identity, glue key admit)",
+    OWN_END: "the certificate of this endpoint, {detail}, is over, so the others refuse it. Have the authority admit "
+    "it again (glue key admit), and restart it",
     FORBIDDEN: "refused by the rules: {detail}",
+    TWO_POLICIES: "the authority has signed different rules as version {detail}; all endpoints use the same of them. "
+    "Sign a newer version (glue key rules)",
 }
 """The text for each cause."""
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from hashlib import blake2s
+from math import inf
 from typing import Final
 
 from glue.contract import Address, Train
+from glue.contract.sealed import OWN_END, Tell
 from glue.security.hello import NO_ECHO, Hello, NewEpoch
 from glue.security.identity import Certificate
 from glue.security.key import Epoch, Key, with_epoch
@@ -17,11 +19,16 @@ from glue.security.rotation import Rotation
 from glue.security.sealer import SealedTrain, Sealer
 from glue.security.signing import is_signed
 
+LIVES_OF_ONE: Final = 2
+"""Lives kept of one identity: two endpoints may use the same by mistake, or one after the other."""
+
 MEMBERS: Final = 4096
 """Certificates kept by endpoint id: of 1 kB at most, 4 MB."""
 
 ASK_SPACING: Final = 0.01
-"""Seconds between two hellos that ask the same life: several round trips, and less than a first round."""
+LONGEST_SPACING: Final = 4.0
+"""Seconds between two hellos that ask the same life. At first several round trips, and less than a first round; each
+hello that asks in vain doubles it, up to the longest, as the life may never prove what is asked."""
 
 
 class Greeter:
@@ -35,6 +42,7 @@ class Greeter:
         prover: Prover | None,
         statistics: Counter[str],
         network_id: int,
+        tell: Tell,
     ) -> None:
         self._lives = lives
         self._rotation = rotation
@@ -42,8 +50,10 @@ class Greeter:
         self._prover = prover
         self._statistics = statistics
         self._network_id = network_id
+        self._tell = tell
         self.members: dict[str, Certificate] = {}  # by endpoint id
-        self.met: dict[str, Life] = {}  # likewise
+        self.met: dict[str, tuple[Life, ...]] = {}  # likewise; the latest is the last
+        self.ends_at = inf if prover is None else prover.certificate.end  # when the next certificate ends, or inf
 
     def take(
         self, now: float, life: Life, address: Address | None, plain: bytes, up: list[Train], down: list[Train]
@@ -63,23 +73,28 @@ class Greeter:
 
     def ask(self, now: float, life: Life, address: Address | None, down: list[Train]) -> None:
         """Ask an unproved life for proof of presence, unless the last request is too recent."""
-        if address is not None and not life.is_fresh and now >= life.asked_at + ASK_SPACING:
-            life.asked_at = now
+        if address is not None and self._asks(now, life):
             down.append(self.hello(life, address, True))
+
+    def _asks(self, now: float, life: Life) -> bool:
+        """Whether to ask a life now; if so, it is noted."""
+        if life.is_fresh or now < life.ask_at:
+            return False
+        life.ask_at = now + min(ASK_SPACING * 2**life.asked, LONGEST_SPACING)
+        life.asked += 1
+        return True
 
     def greet(self, now: float, life: Life, address: Address, hello: Hello, up: list[Train], down: list[Train]) -> None:
         """Take a hello; answer it if it asks."""
         self._statistics["hellos received"] += 1
         life.challenge, life.address, life.newest = hello.challenge, address, hello.newest
         if hello.echo == self._lives.challenge and not life.is_fresh and self._is_member(life, address, hello):
-            life.is_fresh = True
+            life.is_fresh, life.asked = True, 0
         if life.is_fresh and self._prover is not None:
             self._sealer.meet(address, life)
-        is_asking = not life.is_fresh and now >= life.asked_at + ASK_SPACING
+        is_asking = self._asks(now, life)
         if hello.asks or is_asking:
-            if is_asking:
-                life.asked_at = now
-            down.append(self.hello(life, address, not life.is_fresh))
+            down.append(self.hello(life, address, is_asking))
         if life.is_fresh:
             self._pass_on(life, address, down)
             if self._rotation.advance(now, self._lives.fresh):
@@ -96,12 +111,14 @@ class Greeter:
         if proved is None:
             return False
         life.certificate, life.public = proved
+        life.secret = None
+        self.ends_at = min(self.ends_at, life.certificate.end)
         id = life.endpoint_id = blake2s(life.certificate.name.encode(), digest_size=8).hexdigest()
         if len(self.members) >= MEMBERS:
             self.members.clear()  # they are met again, one by one
             self.met.clear()
         self.members[id] = life.certificate
-        self.met[id] = life
+        self.met[id] = (*[one for one in self.met.get(id, ()) if one is not life], life)[-LIVES_OF_ONE:]
         life.beginning = b'{"glue":[1,%d,"%s",' % (self._network_id, id.encode())
         return True
 
@@ -114,6 +131,24 @@ class Greeter:
         newest = self._rotation.key.newest.number
         body = Hello(asks, self._lives.challenge, life.challenge, newest, proof).encode()
         return SealedTrain(self._sealer.seal_for_group, Train(address, body, len(body)))
+
+    def end_certificates(self) -> None:
+        """Forget the lives with a certificate that has ended, and tell of each; tell also of this endpoint's own."""
+        prover, self.ends_at = self._prover, inf
+        assert prover is not None
+        if prover.has_ended(prover.certificate):
+            self._statistics["own certificate ended"] += 1
+            self._tell(f"{OWN_END}: {prover.certificate.name}", None)
+        else:
+            self.ends_at = prover.certificate.end
+        for life in self._lives.fresh:
+            if life.certificate is None:
+                continue
+            if prover.has_ended(life.certificate):
+                prover.refuse(f"certificate of {life.certificate.name} is over", life.address)
+                self.forget(life)
+            else:
+                self.ends_at = min(self.ends_at, life.certificate.end)
 
     # ---------------------------------------------------------------------------------------- rotation
 
@@ -134,6 +169,11 @@ class Greeter:
     def forget(self, life: Life) -> None:
         """Forget a life, and what is sealed for it alone."""
         self._lives.forget(life)
+        others = tuple(one for one in self.met.pop(life.endpoint_id, ()) if one is not life)
+        if others:
+            self.met[life.endpoint_id] = others
+        else:
+            self.members.pop(life.endpoint_id, None)
         for address in [address for address, other in self._sealer.partners.items() if other is life]:
             del self._sealer.partners[address]
 

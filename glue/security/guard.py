@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from glue.contract.sealed import FORBIDDEN, Tell
+from glue.contract.sealed import FORBIDDEN, TWO_POLICIES, Tell
 from glue.errors import ForbiddenError
 from glue.security.identity import Certificate
 from glue.security.rules import Decision, Mark, Rule, Rules, Subject, read_policy
@@ -127,12 +127,22 @@ class Guard:
     def take(self, text: bytes) -> bool:
         """Take a policy that came from the bus, if it is signed and newer."""
         policy = Policy.from_text(text, self._authority)
-        if policy is None or policy.version <= (self.policy.version if self.policy else 0):
+        if policy is None or not self._is_newer(policy):
             return False
         self.policy, self.rules = policy, Rules(policy.rules, policy.marks)
         self.changes += 1
         self._on_policy(policy)
         return True
+
+    def _is_newer(self, policy: Policy) -> bool:
+        """Whether a policy replaces that in force. Of two with the same version, all endpoints choose the same."""
+        own = self.policy
+        if own is None or policy.version != own.version:
+            return own is None or policy.version > own.version
+        if policy.document == own.document:
+            return False
+        self._tell(f"{TWO_POLICIES}: {policy.version}", None)
+        return policy.document > own.document
 
     def decide_own(self, action: str, topic: str) -> Decision:
         """Whether this endpoint may do something with a topic or a pattern."""

@@ -7,6 +7,7 @@ public key, end of validity and rights (see `rules`). All files are JSON, too.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 import orjson
@@ -63,6 +64,11 @@ class Certificate:
             return None
         return cls(name, public, until, rules, document, signature)
 
+    @property
+    def end(self) -> float:
+        """When it ends (Unix seconds); inf if never."""
+        return inf if self.until is None else self.until
+
     def is_of(self, authority: bytes) -> bool:
         """Whether the authority with this public key signed it."""
         return is_signed(authority, self.signature, _CERTIFICATE + self.document)
@@ -103,7 +109,9 @@ class MemberIdentity:
         except (ValueError, LookupError, TypeError, AttributeError):
             name, secret = "", b""
         if type(name) is not str or not name or len(secret) != PUBLIC_SIZE:
-            raise ConfigurationError(f"{source} is no identity; make one with: glue key identity NAME {source}")
+            raise ConfigurationError(
+                f"{source} is damaged, or no identity: copy it again, or make one with: glue key identity NAME FILE"
+            )
         return cls(name, secret, certificate)
 
 
@@ -121,4 +129,6 @@ def read_authority(text: str | bytes, source: str) -> bytes:
             return secret
     except (ValueError, LookupError, TypeError):
         pass
-    raise ConfigurationError(f"{source} is no authority; make one with: glue key authority {source}")
+    raise ConfigurationError(
+        f"{source} is damaged, or no authority: copy it again, or make one with: glue key authority FILE"
+    )

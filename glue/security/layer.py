@@ -72,10 +72,12 @@ class Sealing:
         if identity is not None and key.authority is not None:
             prover = Prover(identity, key.authority, unix_time, self.statistics, tell, incarnation)
         self._has_identities = prover is not None
+        self._unix_time = unix_time
         self.sealer = Sealer(
-            suite, self._network, entropy, self.statistics, self.rotation.sealing, first, self._has_identities
-        )
-        self._greeter = Greeter(self.lives, self.rotation, self.sealer, prover, self.statistics, network_id)
+            suite, self._network, entropy, self.statistics, self.rotation.sealing, first, self._has_identities,
+            self.lives.forget_pairs,
+        )  # fmt: skip
+        self._greeter = Greeter(self.lives, self.rotation, self.sealer, prover, self.statistics, network_id, tell)
         self.wrapper = None if prover is None else Wrapper(self.sealer, self.lives, prover, self._greeter.met)
 
     @property
@@ -115,6 +117,7 @@ class Sealing:
     def send(self, now: float, items: list[Train]) -> list[Train]:
         """Each train, sealed as it leaves."""
         told: list[Train] = []
+        self._end_certificates()
         if now >= self.look_at and self._new_key is not None:
             self.look_at = now + LOOK
             key = self._new_key()
@@ -132,6 +135,7 @@ class Sealing:
         """The trains, opened, and hellos in return."""
         up: list[Train] = []
         down: list[Train] = []
+        self._end_certificates()
         if now >= self.rotation.deadline and self.rotation.advance(now, self.lives.fresh):
             self._greeter.use_epochs()
         for train in items:
@@ -143,6 +147,10 @@ class Sealing:
             for start in range(0, len(data), segment or 1):
                 self._receive_datagram(now, train.address, bytes(data[start : start + segment]), up, down)
         return up, down
+
+    def _end_certificates(self) -> None:
+        if self._greeter.ends_at < inf and self._unix_time() > self._greeter.ends_at:
+            self._greeter.end_certificates()
 
     def open_train(self, now: float, train: Train) -> Train | None:
         """Open a train of a fresh life in which each datagram follows the one before; None for any other train.

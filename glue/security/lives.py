@@ -40,7 +40,8 @@ class Life:
 
     __slots__ = (
         "address",
-        "asked_at",
+        "ask_at",
+        "asked",
         "beginning",
         "certificate",
         "challenge",
@@ -51,6 +52,7 @@ class Life:
         "newest",
         "public",
         "salt",
+        "secret",
         "windows",
     )
 
@@ -59,12 +61,14 @@ class Life:
         self.windows = ReplayWindow(), ReplayWindow()  # of unicasts, of multicasts
         self.is_fresh = False  # whether it has returned this endpoint's challenge
         self.challenge = NO_ECHO  # its own
-        self.asked_at = -math.inf
+        self.ask_at = -math.inf  # from when on it may be asked again
+        self.asked = 0  # how often it was, in vain
         self.heard = -math.inf
         self.address: Address | None = None  # where its latest hello came from
         self.newest = 0  # the number of the newest epoch that it has
         self.certificate: Certificate | None = None
         self.public: bytes | None = None  # its key of X25519
+        self.secret: bytes | None = None  # shared with it by X25519, once computed
         self.endpoint_id = ""  # of the name in the certificate
         self.beginning = b"{"  # how its datagrams must begin: the id for the proved name
         self.held: deque[Held] = deque(maxlen=HELD)
@@ -133,6 +137,13 @@ class Lives:
             del self.openers[prefix]
         if life.is_fresh:
             self.challenge = self._entropy(CHALLENGE_SIZE)
+
+    def forget_pairs(self) -> None:
+        """Forget all keys for two endpoints alone, as this endpoint begins another life."""
+        for life in self._lives.values():
+            life.secret = None
+        for prefix in [prefix for prefix in self.openers if is_pair(prefix[0])]:
+            del self.openers[prefix]
 
     def _make_room(self) -> None:
         """Forget the life that was silent for longest, if there are too many."""

@@ -93,21 +93,29 @@ class Prover:
         found, cause = self._read(proof)
         if found is not None:
             certificate, state, signature = found
-            name, until = certificate.name, certificate.until
+            name = certificate.name
             if not certificate.is_of(self._authority):
                 cause = "certificate of another authority"
             elif name in revoked:
                 cause = f"{name} is revoked"
-            elif until is not None and self._unix_time() > until:
+            elif self.has_ended(certificate):
                 cause = f"certificate of {name} is over"
             elif not is_signed(certificate.public, signature, _HELLO + salt + state + challenge):
                 cause = f"not {name}"
             else:
                 self._note(name, *_STATE.unpack_from(state, PUBLIC_SIZE))
                 return certificate, state[:PUBLIC_SIZE]
+        self.refuse(cause, address)
+        return None
+
+    def has_ended(self, certificate: Certificate) -> bool:
+        """Whether a certificate is over."""
+        return self._unix_time() > certificate.end
+
+    def refuse(self, cause: str, address: Address | None) -> None:
+        """Count and tell that a life is not accepted as a member."""
         self._statistics["refused: no identity"] += 1
         self._tell(f"{NO_IDENTITY}: {cause}", address)
-        return None
 
     def _note(self, name: str, incarnation: int, number: int) -> None:
         """Note from which bundle on this endpoint knows another life; a later meeting changes nothing."""

@@ -54,7 +54,7 @@ WRAP_AGAIN: Final = 1.0
 class _Flow:
     """One set of receivers: the number and the key."""
 
-    __slots__ = ("cipher", "key", "key_id", "number", "salt", "wrapped", "wrapped_at")
+    __slots__ = ("cipher", "key", "key_id", "lives", "number", "salt", "wrapped", "wrapped_at")
 
     def __init__(self, number: int, key: bytes, key_id: bytes) -> None:
         self.number = number
@@ -62,6 +62,7 @@ class _Flow:
         self.key_id = key_id
         self.cipher = topic_cipher(key, key_id)
         self.salt = b""  # of this endpoint's life when the key was wrapped
+        self.lives: list[tuple[str, bytes]] = []  # for which it is wrapped
         self.wrapped = b""
         self.wrapped_at = float("-inf")
 
@@ -131,14 +132,13 @@ class Protection:
         is_same_life = flow.salt == self._wrapper.salt
         if is_same_life and now < flow.wrapped_at + WRAP_AGAIN:
             return b""
-        if not flow.wrapped or not is_same_life:
-            flow.salt = self._wrapper.salt
-            found = [(peer, self._wrapper.wrap(peer, flow.key_id, flow.key)) for peer in peers]
+        lives = self._wrapper.lives(peers)
+        if not is_same_life or lives != flow.lives:
+            flow.salt, flow.lives = self._wrapper.salt, lives
+            found = [(peer, self._wrapper.wrap(salt, flow.key_id, flow.key)) for peer, salt in lives]
             flow.wrapped = b"".join([bytes.fromhex(peer) + one for peer, one in found if one is not None])
-            if any(one is None for _, one in found):  # it is met again soon
-                wrapped, flow.wrapped = flow.wrapped, b""
-                return wrapped
-        flow.wrapped_at = now
+        if {peer for peer, _ in lives}.issuperset(peers):  # else one is met again soon
+            flow.wrapped_at = now
         return flow.wrapped
 
     # ------------------------------------------------------------------------------------------------ up
@@ -232,7 +232,8 @@ class Protection:
         for start in range(0, len(wrapped), _WRAP):
             if wrapped[start : start + _ID_SIZE] == own:
                 key = self._wrapper.unwrap(peer, salt, key_id, wrapped[start + _ID_SIZE : start + _WRAP])
-                return None if key is None else topic_cipher(key, key_id)
+                if key is not None:  # else it may be for another life of this identity
+                    return topic_cipher(key, key_id)
         return None
 
     def _window(self, peer: str, incarnation: int, flow: int) -> ReplayWindow | None:

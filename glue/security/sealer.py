@@ -77,7 +77,9 @@ class Sealer:
         epoch: Epoch,
         first: int,
         has_identity: bool,
+        on_renew: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_renew` is called when another life begins: no peer knows its X25519 key yet."""
         self.suite = suite
         self.partners: dict[Address, Life] = {}
         self._network = network
@@ -85,6 +87,7 @@ class Sealer:
         self._statistics = statistics
         self._first = first
         self._has_identity = has_identity
+        self._on_renew = on_renew
         self._ways: dict[Address, Way] = {}
         self.epoch = epoch
         self.renew()
@@ -95,6 +98,7 @@ class Sealer:
         self.numbers = [self._first, self._first]  # of the next unicast, and of the next multicast
         self.exchange = Exchange(self._entropy) if self._has_identity else None
         self.partners.clear()
+        self._on_renew()
         self.use(self.epoch)
 
     def use(self, epoch: Epoch) -> None:
@@ -148,10 +152,15 @@ class Sealer:
         return way
 
     def shared(self, life: Life) -> bytes | None:
-        """Return the secret that only this life and another have; None without one."""
+        """Return the secret that only this life and another have; None without one.
+
+        It is computed once, so that forged datagrams in the name of the other life do not cost a computation each.
+        """
         if self.exchange is None or life.public is None:
             return None
-        return self.exchange.shared(life.public)
+        if life.secret is None:
+            life.secret = self.exchange.shared(life.public)
+        return life.secret
 
     def is_own(self, data: bytes | bytearray | memoryview) -> bool:
         """Whether this life sent a datagram."""

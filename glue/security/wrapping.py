@@ -6,7 +6,7 @@ by the receiver alone, and each key that wraps is used once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from glue.security.lives import Life, Lives
@@ -24,7 +24,7 @@ _NONCE: Final = bytes(12)
 class Wrapper:
     """Signs, and wraps keys, for one endpoint with an identity."""
 
-    def __init__(self, sealer: Sealer, lives: Lives, prover: Prover, met: Mapping[str, Life]) -> None:
+    def __init__(self, sealer: Sealer, lives: Lives, prover: Prover, met: Mapping[str, tuple[Life, ...]]) -> None:
         """`met` are the lives with a proved identity, by endpoint id."""
         self._sealer = sealer
         self._lives = lives
@@ -51,16 +51,21 @@ class Wrapper:
 
     def is_signed(self, peer: str, signature: bytes, data: bytes) -> bool:
         """Whether a peer signed this."""
-        life = self._met.get(peer)
-        return life is not None and life.certificate is not None and is_signed(life.certificate.public, signature, data)
+        certificates = {life.certificate for life in self._met.get(peer, ()) if life.certificate is not None}
+        return any(is_signed(certificate.public, signature, data) for certificate in certificates)
 
-    def wrap(self, peer: str, key_id: bytes, key: bytes) -> bytes | None:
-        """Wrap a key for a peer; None if it is not known now."""
-        life = self._met.get(peer)
+    def lives(self, peers: Sequence[str]) -> list[tuple[str, bytes]]:
+        """Return the lives of these peers that are known now: each peer, and the random bytes of the life."""
+        known = self._lives.find
+        return [(peer, life.salt) for peer in peers for life in self._met.get(peer, ()) if known(life.salt) is life]
+
+    def wrap(self, salt: bytes, key_id: bytes, key: bytes) -> bytes | None:
+        """Wrap a key for a life with these random bytes; None if it cannot be."""
+        life = self._lives.find(salt)
         secret = None if life is None else self._sealer.shared(life)
-        if life is None or secret is None:
+        if secret is None:
             return None
-        return cipher(AES_GCM, secret, self.salt + life.salt + key_id, _INFO).encrypt(_NONCE, key, b"")
+        return cipher(AES_GCM, secret, self.salt + salt + key_id, _INFO).encrypt(_NONCE, key, b"")
 
     def unwrap(self, peer: str, salt: bytes, key_id: bytes, wrapped: bytes) -> bytes | None:
         """Unwrap a key of a peer's life with this salt; None if it was not wrapped by it for this life."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 
 from glue.capture.opened import Opener
 from glue.contract import Inbound, Outbound
+from glue.security import MemberIdentity
 from glue.security.guard import Policy
 from glue.security.protection import HEAD, Protection
 from glue.security.rules import Mark, Rules, read_policy
@@ -173,6 +175,28 @@ def test_a_life_that_takes_another_key_goes_on() -> None:
     plant.world.run(2.0)
     for name in ("hall", "attic"):
         assert plant.heard[name] == [("home/vault", number) for number in range(4)]
+
+
+def test_a_receiver_gets_private_topics_beside_and_after_a_second_endpoint_of_its_identity() -> None:
+    plant = Plant(RULES)
+    kitchen, hall = started(plant, "kitchen", "hall")
+    plant.hear(hall, "home/safe/code")
+    plant.world.run(2.0)
+    who = MemberIdentity("hall", Random("hall").randbytes(32)).admitted(AUTHORITY, None, [])
+    second = plant.world.endpoint("hall", key=KEY, identity=who, policy=plant.policy)
+    plant.world.run(2.0)
+    kitchen.publish("home/safe/code", "beside")
+    plant.world.run(2.0)
+    second.crash()
+    plant.world.run(10.0)
+    kitchen.publish("home/safe/code", "after")
+    plant.world.run(2.0)
+    assert plant.heard["hall"][-1] == ("home/safe/code", "after")
+    refused = gate(hall).statistics["refused: private"]
+    kitchen.publish("home/safe/code", "and on")
+    plant.world.run(2.0)
+    assert plant.heard["hall"][-1] == ("home/safe/code", "and on")
+    assert gate(hall).statistics["refused: private"] == refused
 
 
 def test_a_member_forges_replays_and_changes_no_signed_bundle() -> None:

@@ -206,6 +206,18 @@ def test_newer_rules_reach_all_and_older_ones_none() -> None:
     assert plant.heard["hall"] == [("home/lamp", 1)]
 
 
+def test_of_two_policies_of_one_version_all_take_the_same_and_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    plant = Plant()
+    other = Policy.make(AUTHORITY, 1, [{"who": "#", "may": ["publish", "subscribe"], "topics": ["#"]}])
+    kitchen, hall = plant.start("kitchen"), plant.start("hall", policy=other)
+    plant.world.run(3.0)
+    assert plant.policy is not None
+    used = max(plant.policy.document, other.document)
+    assert [endpoint._core.guard.policy.document for endpoint in (kitchen, hall)] == [used, used]
+    told = [record.getMessage() for record in caplog.records if "different rules as version 1" in record.getMessage()]
+    assert len(told) == 2
+
+
 def test_a_subscription_ends_when_its_right_is_taken_away() -> None:
     plant = Plant([{"who": "#", "may": ["publish", "subscribe"], "topics": ["#"]}])
     kitchen, hall = plant.start("kitchen"), plant.start("hall")
@@ -260,6 +272,20 @@ def test_the_commands_sign_and_explain(
     assert capsys.readouterr().out == "yes: # may publish and subscribe and respond home/#\n"
     assert command.main(["explain", "guest", "publish", "home/lamp", "--rules", "rules.json"]) == 1
     assert capsys.readouterr().out == "no: guest may not publish and respond #\n"
+    assert command.main(["identity", "guest"]) == 0
+    capsys.readouterr()
+    for words, told in (
+        (["guest", "publish", "home/lamp", "--rules", "none.json"], "none.json: No such file"),
+        (["guest", "publish", "home/lamp", "--rules", "plant.authority"], "plant.authority: no rules"),
+        (["guest", "publish", "home/lamp", "--identity", "guest.identity"], "glue key admit"),
+        (["kitchen", "publish", "home/lamp", "--identity", "guest.identity"], "identity of 'guest', not of 'kitchen'"),
+        (["guest", "publish", "home/#/lamp"], "home/#/lamp"),
+    ):
+        assert command.main(["explain", *words]) == 2
+        assert told in capsys.readouterr().err
+    Path("other.rules").write_text("{}")
+    assert command.main(["rules", "rules.json", "--authority", "plant.authority", "--output", "other.rules"]) == 2
+    assert "the next version is unknown" in capsys.readouterr().err
     Path("rules.json").write_text('[{"who": "a"}]')
     assert command.main(["rules", "rules.json", "--authority", "plant.authority"]) == 2
 
