@@ -27,7 +27,6 @@ from glue.history.source import (
     SCAN,
     STREAMS,
     Source,
-    weight,
 )  # fmt: skip
 from glue.history.stream import Key, Stream, end_of, tail
 from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request, Start
@@ -152,6 +151,9 @@ class Reader(Sequencer):
 
     def live(self, now: float, delivery: Delivery) -> None:
         """Take messages as they come from topics."""
+        if getattr(delivery, "via", ""):  # a will, published by another endpoint: it has no number of its owner
+            self._hand_over(delivery)
+            return
         peer, life, topic = key = delivery.publisher_id, delivery.incarnation, delivery.topic
         stream = self._streams.get(key)
         if stream is None:
@@ -172,6 +174,7 @@ class Reader(Sequencer):
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)
         else:
+            self._let_go(stream, delivery.sequence)  # the wait for news may end just now
             self._follow(stream, delivery)
             self._drain(stream)
 
@@ -393,8 +396,4 @@ class Reader(Sequencer):
             if self.keepers.covered(key[2]) and is_begun:
                 self._want(key, stream, source if source is not None and source.covers(life, key[2]) else None)
             elif source is None or not source.covers(life, key[2]):
-                for delivery in stream.held:
-                    self._held -= weight(delivery)
-                    stream.next = end_of(delivery)
-                    self._push(delivery)
-                stream.held.clear()
+                self._let_go(stream)

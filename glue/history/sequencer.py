@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from math import inf
 
 from glue.contract import Delivery, Missed
 from glue.history.source import GONE, HELD, LEFT, REFUSED, STREAMS, weight
@@ -72,10 +73,14 @@ class Sequencer:
             self._statistics["messages of history known"] += len(delivery.payloads)
             return
         stream.next = stream.want = end_of(fresh)
+        self._hand_over(fresh)
+
+    def _hand_over(self, delivery: Delivery) -> None:
+        """Hand over messages that no history has; tell of them if there is no room."""
         if self._has_room():
-            self._push(fresh)
+            self._push(delivery)
         else:
-            self._tell(fresh, len(fresh.payloads), REFUSED)
+            self._tell(delivery, len(delivery.payloads), REFUSED)
 
     def _may_follow(self, stream: Stream, delivery: Delivery) -> bool:
         """Whether earlier messages may come, live or from history, or history has to serve this one again.
@@ -97,16 +102,21 @@ class Sequencer:
         else:
             self._statistics["messages of history known"] += len(delivery.payloads)
 
-    def _drain(self, stream: Stream) -> None:
-        """Hand over what is held and comes next."""
+    def _let_go(self, stream: Stream, before: float = inf) -> None:
+        """Hand over what is held of the numbers before this one; what is missing among them does not come."""
         held = stream.held
-        while held and held[0].sequence <= (stream.next or 1):
+        while held and held[0].sequence < before:
             delivery = held.pop(0)
             self._held -= weight(delivery)
             fresh = tail(delivery, stream.next)
             if fresh is not None:
                 stream.next = end_of(fresh)
                 self._push(fresh)
+
+    def _drain(self, stream: Stream) -> None:
+        """Hand over what is held and comes next."""
+        while stream.held and stream.held[0].sequence <= (stream.next or 1):
+            self._let_go(stream, stream.held[0].sequence + 1)
 
     def _has_room(self) -> bool:
         return self.waiting < self._limit

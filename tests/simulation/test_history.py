@@ -42,6 +42,31 @@ def test_a_late_joiner_gets_history_and_then_live_messages() -> None:
     assert [message.payload for message in late.received] == list(range(1, 1002))
 
 
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_reader_of_history_gets_the_will_of_a_lost_publisher(start: str, retain: bool) -> None:
+    world = World()
+    boiler, holder, reader = (world.endpoint(name) for name in ("boiler", "holder", "reader"))
+    boiler.remember("home/#")
+    world.run(SECOND)
+    boiler.will("home/boiler", "offline", retain=retain)
+    heard = reader.subscribe("home/#", start=start)
+    world.run(SECOND)
+    for word in ("starting", "online"):
+        boiler.publish("home/boiler", word)
+    world.run(SECOND)
+    boiler.crash()
+    world.run(20 * SECOND)
+    gaps: list[glue.Gap] = []
+    reader.on_gap = gaps.append
+    assert [message.payload for message in heard.received] == ["starting", "online", "offline"]
+    if retain:
+        late = holder.subscribe("home/#", start=start)
+        world.run(5 * SECOND)
+        assert [message.payload for message in late.received] == ["offline"]
+    assert gaps == []
+
+
 def test_a_thousand_topics_of_one_value_come_together() -> None:
     world = World()
     publisher = world.endpoint("publisher")

@@ -1,0 +1,45 @@
+"""The order of what a reader hands over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from random import Random
+
+import pytest
+
+from glue.contract import Delivery
+from glue.history.reader import Reader
+from glue.history.source import GRACE, RETURN
+from glue.history.wire import EARLIEST, LATEST, Start
+
+PUBLISHER = "a" * 16
+
+
+def live(number: int) -> Delivery:
+    return Delivery("t/a", [number], None, "publisher", PUBLISHER, 7, number, 0.0, False, ())
+
+
+def reader_from(start: Start) -> Reader:
+    return Reader("t/#", start, 1 << 20, count(1).__next__, Random(1), Counter(), "m" * 16)
+
+
+@pytest.mark.parametrize(("start", "wait"), [((EARLIEST, 0), GRACE), ((LATEST, 0), RETURN)])
+def test_messages_keep_their_order_when_the_wait_for_an_offer_ends_with_one_of_them(start: Start, wait: float) -> None:
+    reader = reader_from(start)
+    if start[0] == LATEST:  # a keeper was there, and is lost
+        reader.keepers.offered(0.0, "1" * 16, 1, "t/#")
+        reader.keepers.lost("1" * 16, 1)
+    for number in (5, 6):
+        reader.live(0.0, live(number))
+    reader.live(wait, live(7))  # before the timer was looked at
+    reader.advance(wait)
+    reader.live(wait + 1, live(8))
+    assert [delivery.payloads[0] for delivery in reader.ready if isinstance(delivery, Delivery)] == [5, 6, 7, 8]
+
+
+def test_a_message_that_was_overtaken_comes_first_although_others_are_held() -> None:
+    reader = reader_from((EARLIEST, 0))
+    for number in (3, 2, 1):
+        reader.live(0.0, live(number))
+    assert [delivery.payloads[0] for delivery in reader.ready if isinstance(delivery, Delivery)] == [1, 2, 3]
