@@ -58,6 +58,18 @@ SERVER_MOVED = 0x9D
 SHARED_NOT_SUPPORTED = 0x9E
 WILDCARDS_NOT_SUPPORTED = 0xA2
 
+LISTED: Final = {
+    CONNACK: frozenset({SUCCESS, *range(0x80, 0x8B), 0x8C, 0x90, 0x95, 0x97, *range(0x99, 0x9E), 0x9F}),
+    PUBACK: frozenset({SUCCESS, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99}),
+    PUBREC: frozenset({SUCCESS, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99}),
+    PUBREL: frozenset({SUCCESS, 0x92}),
+    PUBCOMP: frozenset({SUCCESS, 0x92}),
+    SUBACK: frozenset({SUCCESS, 1, 2, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2}),
+    UNSUBACK: frozenset({SUCCESS, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91}),
+    DISCONNECT: frozenset({SUCCESS, 4, *range(0x80, 0x84), 0x87, 0x89, 0x8B, *range(0x8D, 0x91), *range(0x93, 0xA3)}),
+}
+"""The reason codes that each packet may have (MQTT 5.0, sections 3.2 to 3.14)."""
+
 OLD_CONNACK = {
     SUCCESS: 0,
     UNSUPPORTED_VERSION: 1,
@@ -72,6 +84,11 @@ OLD_CONNACK = {
 
 LARGEST_PACKET = 268_435_455
 """Bytes after the fixed header that its four length bytes can say (3.1.1, section 2.2.3)."""
+
+
+def listed(packet: int, code: int) -> int:
+    """Return a reason code as this packet may have it: if it is not listed there, "unspecified error"."""
+    return code if code in LISTED[packet] else UNSPECIFIED_ERROR
 
 
 class ProtocolError(ValueError):

@@ -29,11 +29,13 @@ def connack(version: int, code: int, session_present: bool = False, properties: 
         if code not in OLD_CONNACK:
             return b""
         return packet(codes.CONNACK << 4, bytes((session_present, OLD_CONNACK[code])))
+    code = codes.listed(codes.CONNACK, code)
     return packet(codes.CONNACK << 4, bytes((session_present, code)) + write_properties(properties))
 
 
 def disconnect(code: int, properties: Properties | None = None) -> bytes:
     """A DISCONNECT, which only MQTT 5 sends to a client."""
+    code = codes.listed(codes.DISCONNECT, code)
     return packet(codes.DISCONNECT << 4, bytes((code,)) + write_properties(properties))
 
 
@@ -45,7 +47,7 @@ def acknowledgement(
     if version != V5 or (code == SUCCESS and not properties):
         return head + number.to_bytes(2, "big")
     tail = write_properties(properties) if properties else b""
-    return packet(head[0], number.to_bytes(2, "big") + bytes((code,)) + tail)
+    return packet(head[0], number.to_bytes(2, "big") + bytes((codes.listed(kind, code),)) + tail)
 
 
 def acknowledgements(kind: int, ids: Sequence[int]) -> bytes:
@@ -73,7 +75,8 @@ _LOW = bytes(range(256)) * 256
 def suback(version: int, number: int, answers: Iterable[int], properties: Properties | None = None) -> bytes:
     """A SUBACK. MQTT 3 knows one refusal only, 0x80."""
     if version == V5:
-        return packet(codes.SUBACK << 4, number.to_bytes(2, "big") + write_properties(properties) + bytes(answers))
+        tail = write_properties(properties) + bytes([codes.listed(codes.SUBACK, code) for code in answers])
+        return packet(codes.SUBACK << 4, number.to_bytes(2, "big") + tail)
     old = bytes(code if code < 0x80 else 0x80 for code in answers)
     return packet(codes.SUBACK << 4, number.to_bytes(2, "big") + old)
 

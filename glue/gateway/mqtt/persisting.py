@@ -54,7 +54,7 @@ class Persisting(BrokerState):
     def store_failed(self, now: float) -> None:
         """Close all connections: nothing can be promised any more."""
         for client in list(self.clients.values()):
-            self.end(now, client, codes.SERVER_UNAVAILABLE, "the storage of the gateway failed")
+            self.end(now, client, codes.IMPLEMENTATION_ERROR, "the storage of the gateway failed")
 
     def end(self, now: float, client: Client, code: int, reason: str, other: str = "") -> None:
         """Close a connection."""

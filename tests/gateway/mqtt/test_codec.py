@@ -223,3 +223,32 @@ def test_a_packet_larger_than_the_limit_is_refused_before_it_has_come() -> None:
     list(made.feed(mqtt.connect()))
     with pytest.raises(ProtocolError, match="101 bytes; 100 are allowed"):
         list(made.feed(mqtt.publish("t", bytes(98))[:10]))
+
+
+REASONS = {
+    codes.CONNACK: {*range(0x80, 0x8B), 0x8C, 0x90, 0x95, 0x97, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9F},
+    codes.PUBACK: {0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99},
+    codes.PUBREC: {0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99},
+    codes.PUBREL: {0x92},
+    codes.PUBCOMP: {0x92},
+    codes.SUBACK: {1, 2, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2},
+    codes.DISCONNECT: {
+        4, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8D, 0x8E, 0x8F, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99,
+        0x9A, 0x9B, 0x9C, 0x9D, 0x9E, 0x9F, 0xA0, 0xA1, 0xA2,
+    },
+}  # fmt: skip
+"""The reason codes beside success in the tables of MQTT 5.0, sections 3.2.2.2 to 3.14.2.1."""
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_a_packet_never_has_a_reason_code_that_its_table_lacks(kind: int) -> None:
+    for code in range(1, 256):
+        if kind == codes.CONNACK:
+            found = encoder.connack(codes.V5, code)[3]
+        elif kind == codes.SUBACK:
+            found = encoder.suback(codes.V5, 7, [code])[-1]
+        elif kind == codes.DISCONNECT:
+            found = encoder.disconnect(code)[2]
+        else:
+            found = encoder.acknowledgement(codes.V5, kind, 7, code)[4]
+        assert found == (code if code in REASONS[kind] else 0x80)
