@@ -14,7 +14,7 @@ Only one thread may append, sync and clean. Other threads may read meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from random import Random
@@ -258,6 +258,23 @@ class FileLog:
                         if number == sequence:
                             return best[1]
         return None if best is None else best[1]
+
+    def first_of(self, numbers: Mapping[Stream, int]) -> int | None:
+        """Return the first offset of a message that has the number of its stream or a later one; None without one."""
+        for segment in self.segments:
+            with _reading():
+                index = self._files.index(segment)
+                wanted = {
+                    stream: number
+                    for stream, number in numbers.items()
+                    if (part := index.streams.get(stream)) is not None and part.held.stop > number
+                }
+                topics = {stream.topic for stream in wanted}
+                for at, record in self._blocks(segment, index, 0, topics.__contains__):
+                    number = wanted.get(record.stream, record.stop)
+                    if record.stop > number:
+                        return at + max(number - record.sequence, 0)
+        return None
 
     def streams(self, topics: Topics) -> Iterator[tuple[Stream, StreamState]]:
         """All streams of these topics that the log knows."""

@@ -9,7 +9,7 @@ messages by streams and sequences (`StreamState`), or begins at a time and drops
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Protocol
@@ -107,6 +107,9 @@ class Log(Protocol):
 
     def locate(self, stream: Stream, sequence: int) -> int | None:
         """Return the offset of a message, or of the next stored message of the stream; None if there is none."""
+
+    def first_of(self, numbers: Mapping[Stream, int]) -> int | None:
+        """Return the first offset of a message that has the number of its stream or a later one; None without one."""
 
     def streams(self, topics: Topics) -> Iterator[tuple[Stream, StreamState]]:
         """All streams of these topics that the log knows, in no particular order. Do not append meanwhile."""

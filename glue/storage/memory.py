@@ -6,7 +6,7 @@ Messages are durable at once unless told otherwise. What is beyond `limit` bytes
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from glue.storage.log import READ_SIZE, Reading, StreamState, Topics
@@ -91,6 +91,14 @@ class MemoryLog:
             if record.stop > sequence and record.stream == stream
         ]
         return min(found)[1] if found else None
+
+    def first_of(self, numbers: Mapping[Stream, int]) -> int | None:
+        """Return the first offset of a message that has the number of its stream or a later one; None without one."""
+        for offset, record in zip(self._offsets, self._records, strict=True):
+            number = numbers.get(record.stream)
+            if number is not None and record.stop > number:
+                return offset + max(number - record.sequence, 0)
+        return None
 
     def streams(self, topics: Topics) -> Iterator[tuple[Stream, StreamState]]:
         """All streams of these topics."""

@@ -99,6 +99,23 @@ def test_a_message_is_located_by_its_identity_or_the_next_one_of_its_stream(log:
     assert [log.locate(stream, number) for number in (1, 4, 5, 9, 11, 13, 21, 22)] == [7, 10, 0, 0, 1, 5, 6, None]
 
 
+def test_the_first_message_that_is_not_known_of_many_streams_is_found(log: MemoryLog | FileLog) -> None:
+    log.append([messages(10, 3)])
+    log.append([messages(1, 2, topic="b"), messages(20, 2)])
+    log.append([messages(1, 4)])
+    one, other = messages().stream, messages(topic="b").stream
+    for numbers, offset in (
+        ({one: 11}, 1),
+        ({one: 13, other: 2}, 4),
+        ({one: 22, other: 1}, 3),
+        ({one: 13}, 5),
+        ({one: 22, other: 3}, None),
+        ({messages(topic="c").stream: 1}, None),
+        ({}, None),
+    ):
+        assert log.first_of(numbers) == offset
+
+
 def test_the_oldest_is_removed_beyond_the_limit_and_never_stored_again() -> None:
     log = MemoryLog("0" * 16, limit=1000)
     for number in range(1, 31):

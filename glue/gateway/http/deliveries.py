@@ -82,9 +82,8 @@ class Deliveries:
     def _enter(self, lane: Lane) -> None:
         """Find the place in this log of a lane that comes from another one: early rather than late."""
         lane.begins, lane.skips, lane.entered = lane.since - SKEW, dict(lane.seen), self._source.durable
-        places = [self._source.locate(stream, stop) for stream, stop in lane.seen.items()]
-        found = min([place for place in places if place is not None], default=inf)
-        lane.position = lane.cursor = lane.read_to = int(min(found, self._source.offset_at(lane.begins)))
+        unseen, recent = self._source.first_of(lane.seen), self._source.offset_at(lane.begins)
+        lane.position = lane.cursor = lane.read_to = recent if unseen is None else min(unseen, recent)
 
     def change(self, now: float, subscription: Subscription) -> None:
         """Use other settings from now on; attempts under way end as they began."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from glue.gateway.http.lanes import Slot
@@ -29,8 +29,8 @@ class Source(Protocol):
     def read(self, topics: Callable[[str], bool], offset: int, size: int) -> Reading:
         """Return records of some topics from an offset on."""
 
-    def locate(self, stream: Stream, sequence: int) -> int | None:
-        """Return the offset of a message or of the next one of its stream."""
+    def first_of(self, numbers: Mapping[Stream, int]) -> int | None:
+        """Return the first offset of a message that has the number of its stream or a later one."""
 
     def offset_at(self, time: float) -> int:
         """Return the offset of the first message published at a time or later."""

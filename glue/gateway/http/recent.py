@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -96,9 +96,9 @@ class RecentLog:
                     return Reading(found, at + len(record.payloads))
         return Reading(found, self.durable)
 
-    def locate(self, stream: Stream, sequence: int) -> int | None:
-        """Return the offset of a message or of the next one of its stream."""
-        return self.log.locate(stream, sequence)
+    def first_of(self, numbers: Mapping[Stream, int]) -> int | None:
+        """Return the first offset of a message that has the number of its stream or a later one."""
+        return self.log.first_of(numbers)
 
     def offset_at(self, time: float) -> int:
         """Return the offset of the first message published at a time (Unix seconds) or later."""
