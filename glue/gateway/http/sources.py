@@ -16,6 +16,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from glue.endpoint.message import Message
 from glue.gateway.http.door import Door
 from glue.gateway.http.feed import described
 from glue.gateway.http.lanes import matcher
@@ -32,7 +33,7 @@ READ_SIZE: Final = 256 << 10
 STREAMS: Final = 1_024
 """Streams whose numbers are known from the log, so that nothing of them comes twice."""
 SETTLED: Final = 5.0
-"""Seconds after which no message of the log comes from the ring any more."""
+"""Seconds after which no message of the log comes from the ring any more, and none of history after the last one."""
 
 Events = list[tuple[str, bytes]]
 
@@ -153,22 +154,46 @@ class TailSource:
 
 
 class HistorySource:
-    """The messages of some patterns from a time on: first what publishers and keepers remember, then what comes."""
+    """The messages of some patterns from a time on: first what publishers and keepers remember, then what comes.
+
+    `position` is where a client goes on. History comes from several endpoints, and not in the order of time. So the
+    position stays at the beginning until nothing has come for a while, and messages after it may come twice.
+    """
 
     is_lost = False
 
     def __init__(self, door: Door, patterns: list[str], since: float) -> None:
         at = min(since, time.time() - 1e-3)
         self.position = f"t.{at:.6f}"
-        self._subscription = door.endpoint.subscribe(patterns, start=datetime.fromtimestamp(at, UTC))
+        self._latest = time.monotonic()  # when a message came
+        start = datetime.fromtimestamp(at, UTC)
+        self._subscriptions = [door.endpoint.subscribe(pattern, start=start) for pattern in patterns]
+        self._matches = [matcher(pattern) for pattern in patterns]
+        self._getting: dict[asyncio.Task[Message], int] = {}  # what is waited for, and the place of its pattern
 
     async def get(self, timeout: float) -> Events | None:
         """Return the next events; None if there are none for so long."""
-        try:
-            message = await self._subscription.get(timeout)
-        except TimeoutError:
-            return None
-        return [(f"t.{message.published_at:.6f}", orjson.dumps(described(message)))]
+        until = time.monotonic() + timeout
+        while (left := until - time.monotonic()) > 0:
+            for place in set(range(len(self._subscriptions))).difference(self._getting.values()):
+                self._getting[asyncio.create_task(self._subscriptions[place].get())] = place
+            done, _ = await asyncio.wait(self._getting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            found = [(self._getting.pop(task), task.result()) for task in done]
+            events = [self._event(message) for place, message in found if self._is_first(place, message.topic)]
+            if events:
+                return events
+        return None
+
+    def _is_first(self, place: int, topic: str) -> bool:
+        """Whether no earlier pattern gives the messages of a topic."""
+        return not any(matches(topic) for matches in self._matches[:place])
+
+    def _event(self, message: Message) -> tuple[str, bytes]:
+        now = time.monotonic()
+        if now > self._latest + SETTLED:  # all that came before was given out
+            self.position = f"t.{time.time() - (now - self._latest) - SETTLED:.6f}"
+        self._latest = now
+        return self.position, orjson.dumps(described(message))
 
     def take_missed(self) -> int:
         """Gaps are told by the endpoint, in its log."""
@@ -176,7 +201,10 @@ class HistorySource:
 
     def close(self) -> None:
         """Need the messages no more."""
-        self._subscription.close()
+        for task in self._getting:
+            task.cancel()
+        for subscription in self._subscriptions:
+            subscription.close()
 
 
 def source_of(door: Door, request: web.Request, patterns: list[str]) -> TailSource | HistorySource:

@@ -152,7 +152,7 @@ async def last_value(door: Door, request: web.Request, topic: str) -> web.Respon
     if text is None:
         found = await remembered(door, topic, {"last": 1}, 1_000, number(request, "timeout", QUIET, 10.0))
         if not found:
-            raise ProblemError(404, f"no endpoint remembers a value of {topic!r:.200}")
+            raise ProblemError(404, f"no endpoint remembers a value of {topic!r:.200}; publish it with ?retain=1")
         text = orjson.dumps(max(found, key=lambda message: float(message["published_at"])))
     if flag(request, "raw"):
         value = orjson.loads(text)

@@ -53,6 +53,27 @@ def _events(lines: Iterator[bytes]) -> Iterator[tuple[str, str, Any]]:
             name = ""
 
 
+def test_history_of_several_patterns_comes_once_and_a_client_that_comes_back_misses_nothing(
+    door: Doors, tmp_path: Path
+) -> None:
+    path = "/v1/stream?topic=s/x&topic=s/%2B&topic=r&since=10m"
+    with door(data_dir=tmp_path, keep=["#"]) as gateway, client(gateway) as user:
+        for number in range(3):
+            for topic in ("s/x", "s/y", "r"):
+                user.publish(topic, number)
+        with events(gateway, path=path) as found:
+            assert next(found)[0] == "ready"
+            got = [next(found) for _ in range(9)]
+            user.publish("r", 3)
+            got.append(next(found))
+        values = {(topic, number) for topic in ("s/x", "s/y", "r") for number in range(3)} | {("r", 3)}
+        assert {(data["topic"], data["payload"]) for _, _, data in got} == values
+        with events(gateway, got[4][1], path.replace("&since=10m", "")) as found:
+            assert next(found)[0] == "ready"
+            again = [next(found) for _ in range(10)]
+        assert values <= {(data["topic"], data["payload"]) for _, _, data in [*got[:5], *again]}
+
+
 def test_a_stream_goes_on_from_the_log_after_a_restart_of_the_door(door: Doors, tmp_path: Path) -> None:
     with door(data_dir=tmp_path, keep=["s/#"]) as gateway, client(gateway) as user, events(gateway) as found:
         before = next(found)[1]
