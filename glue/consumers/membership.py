@@ -195,8 +195,8 @@ class Membership:
     def _owe(self, share: int, place: int, is_done: bool) -> None:
         kind = "done" if is_done else "failed"
         if self._owed:
-            last, (number, first, end) = self._owed[-1]
-            if last == kind and number == share and end + 1 == place:
+            last, (number, first, _) = self._owed[-1]
+            if last == kind and number == share:  # messages of a share are told in order
                 self._owed[-1] = kind, (share, first, place)
                 return
         self._owed.append((kind, (share, place, place)))

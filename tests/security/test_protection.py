@@ -238,6 +238,7 @@ def test_a_member_forges_replays_and_changes_no_signed_bundle() -> None:
         assert not taken(bytes(changed)), bit
     for size in range(len(fresh)):
         assert not taken(fresh[:size])
+    assert gate(hall).statistics["malformed protection"] == HEAD.size + 64 - 1  # what is shorter than its head
     assert plant.heard["hall"] == [("home/door", "opened")]
 
 
