@@ -99,7 +99,9 @@ class Key:
         if self.retired:
             document["retired"] = list(self.retired)
         if len(self.epochs) > 1:
-            document |= {"overlap": self.overlap, "shares": self.shares, "rotated_at": self.rotated_at}
+            document |= {"overlap": self.overlap, "shares": self.shares}
+        if self.rotated_at:
+            document["rotated_at"] = self.rotated_at
         if self.authority is not None:
             document |= {"authority": self.authority.hex(), "revoked": list(self.revoked), "grant": self.grant.hex()}
         return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"

@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 
 from tests.golden.exam import exam_datagrams
+from tests.golden.keepers import what_keepers_are_told
 from tests.golden.meaning import meaning
 from tests.golden.paths import path_datagrams
 from tests.golden.scenario import golden_datagrams
@@ -51,7 +52,7 @@ def with_examples(text: str, datagrams: dict[str, bytes]) -> str:
 
 def current() -> dict[str, bytes]:
     """All datagrams as the layers send them now, by name."""
-    return golden_datagrams() | exam_datagrams() | a_node_that_sleeps() | path_datagrams()
+    return golden_datagrams() | exam_datagrams() | a_node_that_sleeps() | path_datagrams() | what_keepers_are_told()
 
 
 def main() -> None:

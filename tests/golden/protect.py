@@ -54,12 +54,12 @@ def protected() -> dict[str, bytes]:
     life = SimpleNamespace(salt=hall_salt, public=Exchange(lambda size: hall_secret).public)
     sealer: Any = SimpleNamespace(salt=salt, shared=lambda life: exchange.shared(life.public))
     prover = Prover(kitchen, public, lambda: 0.0, Counter(), lambda *told: None, INCARNATION)
-    lives: Any = None  # of others, to open what they send
+    lives: Any = SimpleNamespace(find={hall_salt: life}.get)
     guard = Guard(
         kitchen.certificate, public, Policy.make(authority, 1, POLICY), lambda peer: None, lambda *told: None,
         lambda policy: None,
     )  # fmt: skip
-    peers: Any = {id_of("hall"): life}
+    peers: Any = {id_of("hall"): (life,)}
     protection = Protection(
         guard, Wrapper(sealer, lives, prover, peers), id_of("kitchen"), INCARNATION, random.randbytes, Counter()
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 
 from glue.consumers import wire as consumers
+from glue.consumers.voting import Ballot, voters_of
 from glue.contract import Inbound, Train
+from glue.delayed import wire as delayed
 from glue.discovery import exam_wire
 from glue.discovery import wire as discovery
 from glue.endpoint.wills import decode_wills
@@ -134,6 +136,7 @@ def examine(data: bytes) -> None:
     exam_wire.parse(data)
 
 
+VOTERS = ("99636814c1679116", "7493b42f8521fea4")
 REQUESTS = b'{"id":1,"within":500,"json":1}\n{"a":1}', b'{"id":7,"error":"E","message":"m"}\n'
 WILLS = b'{"wills":[{"number":1,"topic":"a","payload":"YQ==","json":0,"retain":1,"delay":5}]}'
 
@@ -160,6 +163,29 @@ def consumer(data: bytes) -> None:
     for key in ("done", "failed", "shares"):
         with contextlib.suppress(history.MalformedError):
             consumers.done_entries(head, key)
+
+
+@target("delayed", lambda: [*seeds.payloads("$glue/delayed/")], delayed.MalformedError)
+def delayed_messages(data: bytes) -> None:
+    """What keepers are told of delayed messages."""
+    told = delayed.parse(data)
+    for put in told.puts:
+        delayed.tagged(put.group.metadata, put.id)
+        if delayed.id_of_tag(put.id.tag) != put.id:
+            raise AssertionError(f"{put.id} is not read back")
+
+
+@target("votes", lambda: [*seeds.payloads("$glue/consumer/ask")], history.MalformedError)
+def votes(data: bytes) -> None:
+    """How keepers elect the home of a consumer."""
+    head, _ = consumers.parse(data)
+    ballot = Ballot("0" * 16, voters_of({"voters": ["0" * 16, *VOTERS]}, "0" * 16), 0.0)
+    ballot.stand(0.0)
+    for time, voter in enumerate(VOTERS):
+        for asked in ("stand", "vote", "copy", "copied"):
+            ballot.take(float(time), voter, asked, head)
+        ballot.stored()
+        ballot.advance(float(time))
 
 
 @target("receivers", lambda: [*seeds.payloads(receivers.TOPIC)], receivers.MalformedError)
