@@ -52,6 +52,12 @@ class Watch:
 
         To be called about once a second.
         """
+        self.note_types()
+        self._ask_again()
+        self._sample_again()
+
+    def note_types(self) -> None:
+        """Bring the announced types up to date."""
         name_of = self.endpoint._core.requests.name_of
         told = [
             Announced(one.pattern, ROLES[one.way], name_of(peer), one.label)
@@ -59,8 +65,6 @@ class Watch:
         ]
         with self.lock:
             self.roles.types(told)
-        self._ask_again()
-        self._sample_again()
 
     def _ask_again(self) -> None:
         """Take the losses that endpoints told, and ask again."""

@@ -2,46 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, cast
+import json
+from typing import Any
 
-import glue
-from glue.cmd.topic_list import Listener, Roles, entries
-from glue.simulation import World
+import pytest
 
-
-@dataclass
-class Temperature:
-    celsius: float
+from glue.cmd import topics
+from glue.cmd.topic_list import entries
+from glue.spying.bus import Bus, Sample
+from glue.spying.roles import Announced, Roles
+from tests.support.lan import PATIENCE, Ear, Lan
 
 
 def test_topics_with_and_without_messages_are_listed() -> None:
-    world = World()
-    kitchen, hall, lister = (world.endpoint(name) for name in ("kitchen", "hall", "lister"))
-    listener, roles = Listener(), Roles()
-    lister.watch_presence("#", roles)
-    lister.subscribe("#", listener)
-    assert world.run_until(lambda: len(lister.peers) == len(kitchen.peers) == 2, 5)
-    typed = kitchen.topic("home/kitchen/temperature", Temperature)
-    hall.topic("home/+/temperature", Temperature).subscribe()
-    hall.subscribe("home/#", str)
-    hall.subscribe("jobs/#", str, group="workers")
-    gone = hall.subscribe("gone/#")
-    kitchen.announce("garden/#", publish_every=2)
-    kitchen.publish("home/kept", {"on": True}, retain=True)
-    world.run(0.1)
-    gone.close()
-    for number in range(4):
-        typed.publish(Temperature(float(number)))
-    kitchen.publish("home/raw", b"12345", properties={"a": "b"})
-    world.run(1)
-    found = {row["topic"]: row for row in entries(cast(glue.Endpoint, lister), listener, roles, 2.0)}
-    assert [*found] == ["home/kept", "home/kitchen/temperature", "home/raw", "garden/#", "jobs/#"]
-    assert shown(found["home/kitchen/temperature"]) == ([typed.type], ["kitchen"], ["hall"], 2.0, 30.0)
-    assert shown(found["home/raw"]) == ([], ["kitchen"], ["hall"], 0.5, 2.5)
-    assert shown(found["garden/#"]) == ([], ["kitchen"], [], 0.0, 0.0)
-    assert shown(found["jobs/#"]) == ([], [], ["hall"], 0.0, 0.0)
+    bus, roles = Bus(), Roles()
+    for one in (
+        Announced("home/kitchen/temperature", "publisher", "kitchen", "Temperature"),
+        Announced("home/+/temperature", "subscriber", "hall", "Temperature"),
+        Announced("home/#", "subscriber", "hall"),
+        Announced("jobs/#", "subscriber", "hall"),
+        Announced("garden/#", "publisher", "kitchen"),
+        Announced("ask/#", "responder", "kitchen"),
+    ):
+        roles.change(one, True)
+    for second in (1.0, 3.0):
+        number = int(2 * second)
+        bus.take(second, Sample("home/kitchen/temperature", 21.5, 15, "json", "kitchen", "k", 1, number, second))
+    bus.take(3.0, Sample("home/raw", b"12345", 5, "bytes", "attic", "a", 1, 7, 3.0, False, "msgpack"))
+    found = {row["topic"]: row for row in entries(bus, roles, 3.0)}
+    assert [*found] == ["home/kitchen/temperature", "home/raw", "garden/#", "jobs/#"]
+    assert shown(found["home/kitchen/temperature"]) == (["Temperature"], ["kitchen"], ["hall"], [], 2.0, 30.0)
+    assert shown(found["home/raw"]) == ([], ["attic"], ["hall"], ["msgpack"], 0.0, 0.0)
+    assert shown(found["garden/#"]) == ([], ["kitchen"], [], [], 0.0, 0.0)
+    assert shown(found["jobs/#"]) == ([], [], ["hall"], [], 0.0, 0.0)
 
 
 def shown(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("types", "publishers", "subscribers", "rate", "bytes_rate"))
+    return tuple(row[name] for name in ("types", "publishers", "subscribers", "codecs", "rate", "bytes_rate"))
+
+
+def test_the_list_is_no_subscriber(lan: Lan, capsys: pytest.CaptureFixture[str]) -> None:
+    kitchen, hall = lan.pair()
+    heard = Ear()
+    hall.subscribe("home/#", heard)
+    assert kitchen.wait_for_subscribers("home/lamp", 1, timeout=PATIENCE)
+    kitchen.publish("home/kept", "on", retain=True)
+    seen: set[str] = set()
+    kitchen.watch_presence("#", lambda change: seen.add(f"{change.kind} {change.pattern}"))
+    options = [f"--{name.replace('_', '-')}={lan.settings[name]}" for name in ("interface", "network_id")]
+    options += [f"--multicast-address={lan.settings['multicast_address']}", "--duration=1.5", "--json"]
+    assert topics.main(["--list", *options]) == 0
+    [listed] = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if line["event"] == "topics"]
+    assert [(row["topic"], row["publishers"], row["subscribers"]) for row in listed["topics"]] == [
+        ("home/kept", [kitchen.name], [hall.name])
+    ]
+    assert "subscriber #" not in seen
+    assert any(change.startswith("subscriber home/#") for change in seen)
