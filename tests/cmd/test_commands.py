@@ -6,10 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from glue import Peer
+from glue.cmd import discovery
 from tests.cmd.conftest import TIMEOUT, Start
 from tests.support.loopback import loopback_environment
 
@@ -91,6 +95,17 @@ def test_discovery_tells_who_comes_and_who_goes(start: Start) -> None:
     gone = watcher.expect("peer_removed")
     assert (gone["peer"], gone["reason"]) == ("visitor", "goodbye")
     assert visitor.finish() == 0
+
+
+@pytest.mark.parametrize(
+    ("peers", "told"), [([], "no peers"), ([Peer("attic", "a" * 16, 1, ("10.0.0.1", 7000))], "attic")]
+)
+def test_discovery_lists_who_is_there_at_the_end(
+    peers: list[Peer], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(discovery, "open_endpoint", lambda *_: nullcontext(SimpleNamespace(peers=peers)))
+    assert discovery.main(["--duration", "0.01"]) == 0
+    assert told in capsys.readouterr().out
 
 
 def test_network_names_the_choice_and_hears_its_own_datagrams(start: Start) -> None:

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from glue.contract import Inbound
+from glue.discovery import exam_round
 from glue.discovery import exam_wire as wire
 from glue.discovery.exam import PARTS_AT_ONCE, Exam
 from glue.discovery.inquiry import Inquiry
@@ -194,6 +195,25 @@ def test_an_answer_that_is_no_json_is_counted() -> None:
     one.layer.receive(lan.now, [Inbound(other.id, other.incarnation, other.address, header, [part.body])])
     assert one.layer.statistics["malformed body"] == 1
     assert inquiry.answers == {}
+
+
+def test_an_answer_about_what_was_not_asked_is_counted_and_dropped() -> None:
+    lan, (one, other) = ready(2)
+    inquiry = exam(one).ask(["report"], 1.0)
+    one.layer.receive(lan.now, [])
+    bodies = [wire.Part(inquiry.number, section, 0, 1, b"{}").body for section in ("activity", "report")]
+    header = Envelope(EXAMINE).header()
+    one.layer.receive(lan.now, [Inbound(other.id, other.incarnation, other.address, header, bodies)])
+    assert one.layer.statistics["answer to no question"] == 1
+    assert inquiry.answers == {other.id: {"report": {}}}
+
+
+def test_the_pings_of_so_many_peers_are_counted_and_the_oldest_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exam_round, "PEERS", 2)
+    links = exam_round.Links()
+    for peer in ("a", "b", "b", "c"):
+        links.receive(0.0, peer, wire.Ping(1, 0, 5, wire.UNICAST))
+    assert ["heard" in links.of(peer) for peer in ("a", "b", "c")] == [False, True, True]
 
 
 def test_without_multicast_peers_are_asked_by_unicast() -> None:
