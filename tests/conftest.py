@@ -52,7 +52,7 @@ class Rooms(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
-    """For `pytest --numprocesses 2`: see `Rooms`."""
+    """For `pytest --numprocesses`: see `Rooms`."""
     config.option.loadscopereorder = False
     return Rooms(config, log)
 
