@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
-import pytest
-
-from glue.cmd import topics
 from glue.cmd.topic_list import entries
 from glue.spying.bus import Bus, Sample
 from glue.spying.roles import Announced, Roles
@@ -41,7 +40,7 @@ def shown(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("types", "publishers", "subscribers", "codecs", "rate", "bytes_rate"))
 
 
-def test_the_list_is_no_subscriber(lan: Lan, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_is_no_subscriber(lan: Lan) -> None:
     kitchen, hall = lan.pair()
     heard = Ear()
     hall.subscribe("home/#", heard)
@@ -51,8 +50,9 @@ def test_the_list_is_no_subscriber(lan: Lan, capsys: pytest.CaptureFixture[str])
     kitchen.watch_presence("#", lambda change: seen.add(f"{change.kind} {change.pattern}"))
     options = [f"--{name.replace('_', '-')}={lan.settings[name]}" for name in ("interface", "network_id")]
     options += [f"--multicast-address={lan.settings['multicast_address']}", "--duration=1.5", "--json"]
-    assert topics.main(["--list", *options]) == 0
-    [listed] = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if line["event"] == "topics"]
+    command = [sys.executable, "-m", "glue.cmd.topics", "--list", *options]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    [listed] = [line for line in map(json.loads, ran.stdout.splitlines()) if line["event"] == "topics"]
     assert [(row["topic"], row["publishers"], row["subscribers"]) for row in listed["topics"]] == [
         ("home/kept", [kitchen.name], [hall.name])
     ]
