@@ -104,7 +104,7 @@ def test_discovery_lists_who_is_there_at_the_end(
     peers: list[Peer], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(discovery, "open_endpoint", lambda *_: nullcontext(SimpleNamespace(peers=peers)))
-    monkeypatch.setattr(discovery.common, "wait_for_end", lambda: None)
+    monkeypatch.setattr("glue.cmd.common.wait_for_end", lambda: None)
     assert discovery.main([]) == 0
     assert told in capsys.readouterr().out
 
