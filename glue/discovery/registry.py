@@ -6,10 +6,10 @@ A registry supplies addresses only. The endpoints themselves find out which peer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from glue.contract import Address
 from glue.errors import MissingExtraError
@@ -54,7 +54,7 @@ class ZeroconfRegistry:
         Raises MissingExtraError without `zeroconf`.
         """
         try:
-            import zeroconf
+            import zeroconf.asyncio
         except ImportError:
             raise MissingExtraError.of("discovery by DNS-SD", "zeroconf", "zeroconf") from None
         self._zeroconf = zeroconf
@@ -71,10 +71,11 @@ class ZeroconfRegistry:
             properties={"id": endpoint_id, "incarnation": str(incarnation), "network": str(network_id), "name": text},
         )
         self._address = address
-        self._found: dict[str, Address] = {}  # by service; touched by the browser's thread alone
+        self._found: dict[str, Address] = {}  # by service
+        self._tasks: dict[str, Any] = {}  # the asyncio.Task of what is under way, by service
+        self._is_closing = False
         self._changes: SimpleQueue[tuple[Address, bool]] = SimpleQueue()
         self._connection: zeroconf.Zeroconf | None = None
-        self._browser: zeroconf.ServiceBrowser | None = None
 
     def register(self) -> None:
         """Make this endpoint known and start to look for others."""
@@ -82,8 +83,7 @@ class ZeroconfRegistry:
         interfaces = zeroconf.InterfaceChoice.All if self._interfaces is None else list(self._interfaces)
         connection = self._connection = zeroconf.Zeroconf(interfaces=interfaces)
         assert connection.loop is not None
-        connection.loop.call_soon_threadsafe(self._publish, connection)
-        self._browser = zeroconf.ServiceBrowser(connection, SERVICE, handlers=[self._changed])
+        connection.loop.call_soon_threadsafe(self._begin, connection)
 
     def poll(self) -> tuple[list[Address], list[Address]]:
         """Addresses found and lost since the last call."""
@@ -96,30 +96,55 @@ class ZeroconfRegistry:
 
     def close(self) -> None:
         """Withdraw this endpoint and stop."""
-        if self._browser is not None:
-            self._browser.cancel()  # closing the connection does not end its thread
-            self._browser = None
         if self._connection is not None:
+            assert self._connection.loop is not None
+            self._connection.loop.call_soon_threadsafe(self._end)
             self._connection.close()
             self._connection = None
 
-    def _publish(self, connection: Zeroconf) -> None:
-        """Register the service; runs in the connection's thread, so that the caller does not wait."""
+    # What follows runs in the event loop of the connection, in a thread of its own. Nothing there may block: a service
+    # that does not answer would hold up the news of all others.
+
+    def _begin(self, connection: Zeroconf) -> None:
+        self._browser = self._zeroconf.asyncio.AsyncServiceBrowser(connection, SERVICE, handlers=[self._changed])
+        self._start(connection, self._info.name, self._announce(connection))
+
+    def _end(self) -> None:
+        """Stop before the goodbye is said: what is announced after it would undo it."""
+        self._is_closing = True
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _start(self, connection: Zeroconf, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Begin what is to be done for a service."""
         assert connection.loop is not None
+        task = self._tasks[name] = connection.loop.create_task(work)
+        task.add_done_callback(lambda task: self._tasks.pop(name) if self._tasks.get(name) is task else None)
+
+    async def _announce(self, connection: Zeroconf) -> None:
+        """Announce this endpoint, three times."""
         # Probing for the name takes a second and is not needed: the name holds the incarnation and is unique.
-        registration = connection.async_register_service(self._info, cooperating_responders=True)
-        self._registration = connection.loop.create_task(registration)  # a loop keeps no reference to its tasks
+        await (await connection.async_register_service(self._info, cooperating_responders=True))
 
     def _changed(self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange) -> None:
-        """A service came, changed or went; called by the browser's thread, which may block."""
-        if name == self._info.name:
+        """A service came, changed or went."""
+        if name == self._info.name or self._is_closing:
             return
-        address = None
-        if state_change is not self._zeroconf.ServiceStateChange.Removed:
-            info = zeroconf.get_service_info(service_type, name, timeout=RESOLVE_TIMEOUT_MS)
-            if info is None:
-                return  # no answer says nothing
-            address = self._address_of(info)
+        if name in self._tasks:
+            self._tasks.pop(name).cancel()
+        if state_change is self._zeroconf.ServiceStateChange.Removed:
+            self._is_at(name, None)
+        elif len(self._tasks) < SERVICES:
+            self._start(zeroconf, name, self._resolve(zeroconf, service_type, name))
+
+    async def _resolve(self, zeroconf: Zeroconf, service_type: str, name: str) -> None:
+        """Ask a service for its address, unless it is known; no answer says nothing."""
+        info = self._zeroconf.asyncio.AsyncServiceInfo(service_type, name)
+        if await info.async_request(zeroconf, RESOLVE_TIMEOUT_MS):
+            self._is_at(name, self._address_of(info))
+
+    def _is_at(self, name: str, address: Address | None) -> None:
+        """A service is at this address; None if it has gone, or is not for us."""
         before = self._found.pop(name, None)
         if address is not None and len(self._found) < SERVICES:
             self._found[name] = address

@@ -7,9 +7,14 @@ from random import Random
 from threading import Event
 
 import pytest
+import zeroconf
+from zeroconf._dns import DNSPointer
+from zeroconf._protocol.outgoing import DNSOutgoing
+from zeroconf.const import _CLASS_IN, _FLAGS_AA, _FLAGS_QR_RESPONSE, _TYPE_PTR
 
 from glue.contract import Address, Outbound, PeerAdded
 from glue.discovery import Discovery, ServiceDiscovery, ZeroconfRegistry
+from glue.discovery.registry import SERVICE
 from glue.errors import MissingExtraError
 from tests.discovery.lan import DELAY, Host, Lan, endpoint_id
 
@@ -178,9 +183,9 @@ def registry(number: int, network_id: int = 1) -> ZeroconfRegistry:
     )
 
 
-def wait_for(view: ZeroconfRegistry, found: set[Address], lost: set[Address]) -> bool:
+def wait_for(view: ZeroconfRegistry, found: set[Address], lost: set[Address], patience: float = PATIENCE) -> bool:
     """Poll until all of these were found and lost."""
-    for _ in range(PATIENCE * 20):
+    for _ in range(int(patience * 20)):
         more, less = view.poll()
         found.difference_update(more)
         lost.difference_update(less)
@@ -203,6 +208,24 @@ def test_dns_sd_brings_endpoints_of_one_network_id_together() -> None:
         assert one.poll() == ([], [])
     finally:
         for each in (one, two, foreign):
+            each.close()
+
+
+def test_services_that_do_not_answer_hold_up_no_other() -> None:
+    one, two = registry(1), registry(2)
+    ghosts = zeroconf.Zeroconf(interfaces=["127.0.0.1"])
+    try:
+        one.register()
+        news = DNSOutgoing(_FLAGS_QR_RESPONSE | _FLAGS_AA)
+        for number in range(PATIENCE):
+            name = f"ghost {number}.{SERVICE}"
+            news.add_answer_at_time(DNSPointer(SERVICE, _TYPE_PTR, _CLASS_IN, 4500, name), 0)
+        ghosts.send(news)
+        assert not wait_for(one, {("127.0.0.1", 30003)}, set(), patience=0.5)  # long enough to have heard of them
+        two.register()
+        assert wait_for(one, {("127.0.0.1", 30002)}, set())
+    finally:
+        for each in (one, two, ghosts):
             each.close()
 
 

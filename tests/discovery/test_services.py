@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import zeroconf.asyncio
 
 from glue.discovery import ZeroconfRegistry
 from glue.discovery.registry import SERVICE
 
-zeroconf = pytest.importorskip("zeroconf")
 
+class Info(zeroconf.ServiceInfo):
+    """What a service says of itself, known at once."""
 
-class Services:
-    """What `Zeroconf` knows of each service."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
-
-    def get_service_info(self, kind: str, name: str, timeout: float) -> Any:
-        return self.known.get(name)
+    async def async_request(self, *arguments: Any, **options: Any) -> bool:
+        return True
 
 
 class Scene:
     """A registry of network 7, and services that come, change and go."""
 
     def __init__(self) -> None:
-        self.services = Services()
         self.registry = ZeroconfRegistry(
             endpoint_id="me", incarnation=1, network_id=7, name="me", address=("10.0.0.1", 5000)
         )
@@ -34,12 +31,16 @@ class Scene:
     def seen(self, name: str, change: str = "Added", network: str = "7", port: int | None = 5000) -> Any:
         """Tell of a service; returns the addresses found and lost."""
         name = f"{name}.{SERVICE}"
-        self.services.known[name] = zeroconf.ServiceInfo(
-            SERVICE, name, port=port, parsed_addresses=["10.0.0.2"], properties={"network": network}
-        )
-        state = zeroconf.ServiceStateChange[change]
-        self.registry._changed(cast(Any, self.services), SERVICE, name, state)
+        info = Info(SERVICE, name, port=port, parsed_addresses=["10.0.0.2"], properties={"network": network})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(zeroconf.asyncio, "AsyncServiceInfo", lambda kind, name: info)
+            asyncio.run(self._tell(name, zeroconf.ServiceStateChange[change]))
         return self.registry.poll()
+
+    async def _tell(self, name: str, change: Any) -> None:
+        connection = SimpleNamespace(loop=asyncio.get_running_loop())
+        self.registry._changed(cast(Any, connection), SERVICE, name, change)
+        await asyncio.gather(*self.registry._tasks.values())
 
 
 ADDRESS = ("10.0.0.2", 5000)

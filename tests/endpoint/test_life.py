@@ -29,10 +29,10 @@ def test_it_starts_on_enter_and_closes_on_exit(lan: Lan) -> None:
     before = open_sockets()
     with lan.make("a") as a:
         assert glue_threads()
-        assert open_sockets() != before
+        assert open_sockets() > before
         a.publish("t", 1)
     assert glue_threads() == set()
-    assert open_sockets() == before
+    assert open_sockets() <= before
 
 
 def test_it_closes_when_the_block_raises(lan: Lan) -> None:
@@ -52,7 +52,7 @@ def test_start_returns_the_endpoint_and_does_nothing_a_second_time(lan: Lan) -> 
 def test_an_endpoint_that_was_never_started_touches_no_network(lan: Lan) -> None:
     before = open_sockets()
     lan.make("a").close()
-    assert open_sockets() == before
+    assert open_sockets() <= before
     assert glue_threads() == set()
 
 
@@ -60,7 +60,7 @@ def test_a_failed_start_leaves_nothing_open(lan: Lan) -> None:
     before = open_sockets()
     with pytest.raises(glue.InterfaceError), lan.make(interface="nowhere0"):
         pass
-    assert open_sockets() == before
+    assert open_sockets() <= before
     assert glue_threads() == set()
 
 
@@ -75,7 +75,7 @@ def test_a_start_that_fails_in_a_layer_leaves_nothing_open(lan: Lan) -> None:
         endpoint.start()
     with pytest.raises(KeyError):
         asyncio.run(glue.aio.Endpoint("a", **lan.settings, model=lambda who: Broken()).start())
-    assert open_sockets() == before
+    assert open_sockets() <= before
     assert glue_threads() == set()
     with pytest.raises(glue.ClosedError, match="not started"):
         endpoint.publish("t", 1)
@@ -225,5 +225,5 @@ def test_twenty_endpoints_in_a_row_leave_nothing(lan: Lan) -> None:
         with lan.make(f"number {number}") as endpoint:
             endpoint.subscribe("#", lambda message: None)
             endpoint.publish("t", number)
-    assert open_sockets() == before
+    assert open_sockets() <= before
     assert glue_threads() == set()

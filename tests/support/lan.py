@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -124,12 +125,26 @@ def glue_threads() -> set[str]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("glue")}
 
 
-def open_sockets() -> list[str]:
-    """Return the open sockets and pipes of this process; none on systems without /proc."""
-    found = []
+def open_sockets() -> set[str]:
+    """Return the open sockets and pipes of this process; none on systems without /proc.
+
+    Without the connections to the Java that tests of Spark share: Py4J makes and ends them whenever Python collects
+    an object of Java's, in the middle of any test.
+    """
+    found = set()
     for descriptor in Path("/proc/self/fd").glob("*"):
         try:
-            found.append(os.readlink(descriptor))
+            found.add(os.readlink(descriptor))
         except FileNotFoundError:  # it was the descriptor of the directory
             continue
-    return sorted(target for target in found if target.startswith(("socket:", "pipe:")))
+    return {target for target in found if target.startswith(("socket:", "pipe:"))} - _connections_to_java()
+
+
+def _connections_to_java() -> set[str]:
+    pyspark = sys.modules.get("pyspark")
+    gateway = pyspark and pyspark.SparkContext._gateway
+    if not gateway:
+        return set()
+    remote = f":{gateway.gateway_parameters.port:04X}"
+    lines = [line.split() for table in ("tcp", "tcp6") for line in Path("/proc/net", table).read_text().splitlines()]
+    return {f"socket:[{fields[9]}]" for fields in lines if fields[2].endswith(remote)}
