@@ -3,6 +3,6 @@
 from glue.discovery.dns_sd import ServiceDiscovery
 from glue.discovery.layer import Discovery
 from glue.discovery.peers import PeerInfo
-from glue.discovery.registry import Registry, ZeroconfRegistry
+from glue.discovery.registry import Registry
 
-__all__ = ["Discovery", "PeerInfo", "Registry", "ServiceDiscovery", "ZeroconfRegistry"]
+__all__ = ["Discovery", "PeerInfo", "Registry", "ServiceDiscovery"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from glue.contract import Awake, Event, LinkChanged, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.contract.logs import lazy_logger
-from glue.discovery import ServiceDiscovery, ZeroconfRegistry
+from glue.discovery import ServiceDiscovery
 from glue.endpoint.accounting import Accounting, account
 from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
 from glue.endpoint.core import EndpointCore
@@ -132,6 +132,8 @@ class BaseEndpoint:
             follow(partial(self._link_changed, network))
         discovery = self._core.stack.layers["discovery"]
         if isinstance(discovery, ServiceDiscovery):
+            from glue.discovery.zeroconf_registry import ZeroconfRegistry
+
             network.maintain(time.monotonic())
             try:
                 discovery.attach(

@@ -13,8 +13,8 @@ from zeroconf._protocol.outgoing import DNSOutgoing
 from zeroconf.const import _CLASS_IN, _FLAGS_AA, _FLAGS_QR_RESPONSE, _TYPE_PTR
 
 from glue.contract import Address, Outbound, PeerAdded
-from glue.discovery import Discovery, ServiceDiscovery, ZeroconfRegistry
-from glue.discovery.registry import SERVICE
+from glue.discovery import Discovery, ServiceDiscovery
+from glue.discovery.zeroconf_registry import SERVICE, ZeroconfRegistry
 from glue.errors import MissingExtraError
 from tests.discovery.lan import DELAY, Host, Lan, endpoint_id
 

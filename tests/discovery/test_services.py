@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 import zeroconf.asyncio
 
-from glue.discovery import ZeroconfRegistry
-from glue.discovery.registry import SERVICE
+from glue.discovery.zeroconf_registry import SERVICE, ZeroconfRegistry
 
 
 class Info(zeroconf.ServiceInfo):
