@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 import time
@@ -128,23 +129,28 @@ def glue_threads() -> set[str]:
 def open_sockets() -> set[str]:
     """Return the open sockets and pipes of this process; none on systems without /proc.
 
-    Without the connections to the Java that tests of Spark share: Py4J makes and ends them whenever Python collects
-    an object of Java's, in the middle of any test.
+    In a process whose tests use Spark, connections by TCP are left out: Py4J makes and ends them whenever Python
+    collects an object of Java's, in the middle of any test.
     """
     found = set()
+    has_java = _has_java()
     for descriptor in Path("/proc/self/fd").glob("*"):
         try:
-            found.add(os.readlink(descriptor))
-        except FileNotFoundError:  # it was the descriptor of the directory
+            target = os.readlink(descriptor)
+            if target.startswith("pipe:") or (
+                target.startswith("socket:") and not (has_java and _is_tcp(int(descriptor.name)))
+            ):
+                found.add(target)
+        except OSError:  # it was the descriptor of the directory, or was closed meanwhile
             continue
-    return {target for target in found if target.startswith(("socket:", "pipe:"))} - _connections_to_java()
+    return found
 
 
-def _connections_to_java() -> set[str]:
+def _has_java() -> bool:
     pyspark = sys.modules.get("pyspark")
-    gateway = pyspark and pyspark.SparkContext._gateway
-    if not gateway:
-        return set()
-    remote = f":{gateway.gateway_parameters.port:04X}"
-    lines = [line.split() for table in ("tcp", "tcp6") for line in Path("/proc/net", table).read_text().splitlines()]
-    return {f"socket:[{fields[9]}]" for fields in lines if fields[2].endswith(remote)}
+    return pyspark is not None and pyspark.SparkContext._gateway is not None
+
+
+def _is_tcp(descriptor: int) -> bool:
+    with socket.socket(fileno=os.dup(descriptor)) as copy:
+        return copy.type == socket.SOCK_STREAM and copy.family in (socket.AF_INET, socket.AF_INET6)
