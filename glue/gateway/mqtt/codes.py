@@ -67,8 +67,9 @@ LISTED: Final = {
     SUBACK: frozenset({SUCCESS, 1, 2, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2}),
     UNSUBACK: frozenset({SUCCESS, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91}),
     DISCONNECT: frozenset({SUCCESS, 4, *range(0x80, 0x84), 0x87, 0x89, 0x8B, *range(0x8D, 0x91), *range(0x93, 0xA3)}),
+    AUTH: frozenset({SUCCESS, 0x18, 0x19}),
 }
-"""The reason codes that each packet may have (MQTT 5.0, sections 3.2 to 3.14)."""
+"""The reason codes that each packet may have (MQTT 5.0, sections 3.2 to 3.15)."""
 
 OLD_CONNACK = {
     SUCCESS: 0,

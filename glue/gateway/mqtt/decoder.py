@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.codes import (
+    LISTED,
     MALFORMED_PACKET,
     NAMES,
     PACKET_TOO_LARGE,
@@ -48,6 +49,9 @@ FILTERS_LIMIT = 4_096
 
 _FLAGS = {codes.PUBREL: 2, codes.SUBSCRIBE: 2, codes.UNSUBSCRIBE: 2}
 """The lower four bits of the first byte of each packet (3.1.1, table 2.2) where they are not 0."""
+
+_LONG_LENGTH = "the length of a packet has more bytes than it needs"
+"""Malformed in MQTT 5 (1.5.5-1); MQTT 3.1.1 has no such rule."""
 
 PROTOCOLS = {("MQIsdp", V31), ("MQTT", V311), ("MQTT", V5)}
 
@@ -118,6 +122,8 @@ class Decoder:
             length |= (byte & 127) << shift
             if byte < 128:
                 self._check_frame(data[at], length)
+                if shift and not byte and self.version == V5:
+                    raise ProtocolError(MALFORMED_PACKET, _LONG_LENGTH)
                 return place + 1, place + 1 + length
             shift += 7
         if end - at >= 5:
@@ -146,6 +152,8 @@ class Decoder:
             if self.version:
                 raise ProtocolError(PROTOCOL_ERROR, "a second CONNECT")
             packet = read_connect(data, at, end)
+            if packet.version == V5 and not data[at - 1] and data[at - 2] > 127:
+                raise ProtocolError(MALFORMED_PACKET, _LONG_LENGTH)
             self.version = packet.version
             return packet
         reader = _READERS.get(kind)
@@ -236,6 +244,8 @@ def read_connect(data: bytes, at: int, end: int) -> Connect:
         topic, at = read_text(data, at, end)
         payload, at = read_binary(data, at, end)
         check_topic_name(topic)
+        if "response_topic" in will_properties:
+            check_topic_name(will_properties["response_topic"])
         will = Will(topic, payload, will_qos, will_retain, will_properties)
     username = password = None
     if flags & 0x80:
@@ -257,6 +267,8 @@ def _reason(data: bytes, at: int, end: int, kind: int, is_v5: bool) -> tuple[int
     code, properties = codes.SUCCESS, Properties()
     if is_v5 and at < end:
         code, at = data[at], at + 1
+        if code not in LISTED[kind]:
+            raise ProtocolError(PROTOCOL_ERROR, f"reason code 0x{code:02x} in a {NAMES[kind]}")
         if at < end:
             properties, at = read_properties(data, at, end, kind)
     _check_end(at, end, kind)
@@ -318,7 +330,10 @@ def _disconnect(data: bytes, at: int, end: int, kind: int, is_v5: bool) -> Disco
 
 
 def _auth(data: bytes, at: int, end: int, kind: int, is_v5: bool) -> Auth:
-    return Auth(*_reason(data, at, end, kind, is_v5))
+    code, properties = _reason(data, at, end, kind, is_v5)
+    if at < end and "authentication_method" not in properties:
+        raise ProtocolError(PROTOCOL_ERROR, "an AUTH without an authentication method")
+    return Auth(code, properties)
 
 
 def _check_end(at: int, end: int, kind: int) -> None:

@@ -92,6 +92,8 @@ def read_integer(data: bytes, at: int, end: int) -> tuple[int, int]:
         byte = data[place]
         value |= (byte & 127) << shift
         if byte < 128:
+            if shift and not byte:
+                raise ProtocolError(MALFORMED_PACKET, "a variable byte integer is longer than it must be")
             return value, place + 1
         shift += 7
     raise ProtocolError(MALFORMED_PACKET, "a variable byte integer does not end")

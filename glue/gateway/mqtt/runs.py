@@ -28,8 +28,8 @@ def read_publications(data: bytes, at: int, end: int, version: int, limit: int) 
         return None, at
     length, place = data[at + 1], at + 2
     if length > 127:
-        if data[place] > 127:
-            return None, at  # 16 KiB and more: a run gains nothing
+        if not 0 < data[place] < 128:
+            return None, at  # 16 KiB and more: a run gains nothing; or a length of more bytes than it needs
         length, place = length & 127 | data[place] << 7, place + 1
     stop = place + length
     topic_start = place + 2

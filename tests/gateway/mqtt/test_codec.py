@@ -111,11 +111,22 @@ def test_a_run_that_is_passed_on_as_it_came_is_what_was_published(version: int, 
     assert out == data
 
 
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_length_of_more_bytes_than_it_needs_is_not_passed_on(qos: int) -> None:
+    short = mqtt.publish("t", b"x", qos, 7)
+    (run,) = decoder(4).feed(bytes((short[0], short[1] | 128, 0)) + short[2:])
+    assert isinstance(run, Publish)
+    assert encoder.publish(4, run, qos, False, [7] if qos else ()) == short
+
+
 def test_numbers_are_written_as_they_are_read() -> None:
     for value in (0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, codes.LARGEST_PACKET):
         raw = write_integer(value)
         assert raw == mqtt.length(value)
         assert read_integer(raw, 0, len(raw)) == (value, len(raw))
+        longer = raw[:-1] + bytes((raw[-1] | 128, 0))
+        with pytest.raises(ProtocolError):
+            read_integer(longer, 0, len(longer))
 
 
 def test_properties_are_written_as_they_are_read() -> None:
@@ -129,7 +140,7 @@ def test_properties_are_written_as_they_are_read() -> None:
     assert read_properties(raw, 0, len(raw), codes.PUBLISH) == (found, len(raw))
 
 
-CONNECTED = [  # what a connected client may not send: version, bytes, reason code
+CONNECTED = [  # what a connected client may not send, and some that it may: version, bytes, reason code or 0
     (4, b"\x00\x00", codes.PROTOCOL_ERROR),
     (4, b"\xf0\x00", codes.PROTOCOL_ERROR),
     (4, mqtt.connect(), codes.PROTOCOL_ERROR),
@@ -179,6 +190,23 @@ CONNECTED = [  # what a connected client may not send: version, bytes, reason co
     (5, mqtt.publish("t", b"", version=5, raw=b"\x08" + mqtt.text("a/+")), codes.TOPIC_NAME_INVALID),
     (5, mqtt.publish("", b"", version=5), codes.TOPIC_NAME_INVALID),
     (5, b"\x30\x04\x00\x01t\x09", codes.MALFORMED_PACKET),
+    (5, b"\xc0\x80\x00", codes.MALFORMED_PACKET),
+    (5, b"\x30\x85\x80\x00\x00\x01t\x00x", codes.MALFORMED_PACKET),
+    (5, b"\x30\x85\x00\x00\x01t\x00x", codes.MALFORMED_PACKET),
+    (5, b"\x32\x87\x00\x00\x01t\x00\x01\x00x", codes.MALFORMED_PACKET),
+    (5, b"\x30\x06\x00\x01t\x80\x00x", codes.MALFORMED_PACKET),
+    (5, mqtt.publish("t", b"", version=5, raw=b"\x81\x00\x01"), codes.MALFORMED_PACKET),
+    (5, mqtt.subscribe(1, ("t", 0), version=5, raw=b"\x0b\x81\x00"), codes.MALFORMED_PACKET),
+    (5, b"\x40\x03\x00\x01\x92", codes.PROTOCOL_ERROR),
+    (5, b"\x50\x03\x00\x01\x01", codes.PROTOCOL_ERROR),
+    (5, b"\x62\x04\x00\x01\x10\x00", codes.PROTOCOL_ERROR),
+    (5, b"\x70\x03\x00\x01\x80", codes.PROTOCOL_ERROR),
+    (5, b"\xe0\x01\x05", codes.PROTOCOL_ERROR),
+    (5, b"\xf0\x06\x1a\x04\x15\x00\x01m", codes.PROTOCOL_ERROR),
+    (5, b"\xf0\x06\x18\x04\x15\x00\x01m", 0),
+    (5, b"\xf0\x00", 0),
+    (5, b"\xf0\x01\x18", codes.PROTOCOL_ERROR),
+    (5, b"\xf0\x02\x18\x00", codes.PROTOCOL_ERROR),
 ]
 
 
@@ -205,6 +233,11 @@ BEFORE_CONNECT = [
     (mqtt.connect(will=("a/#", b"", 0, False)), codes.TOPIC_NAME_INVALID),
     (mqtt.connect(version=5, raw=b"\x21\x00\x00"), codes.PROTOCOL_ERROR),
     (mqtt.connect(version=5, raw=b"\x16\x00\x00"), codes.PROTOCOL_ERROR),
+    (mqtt.connect(version=5), 0),
+    (b"\x10\x8e\x00" + mqtt.connect(version=5)[2:], codes.MALFORMED_PACKET),
+    (b"\x10\x8d\x00" + mqtt.connect()[2:], 0),
+    (mqtt.connect(version=5, will=("t", b"", 0, False), will_raw=b"\x08" + mqtt.text("a/+")), codes.TOPIC_NAME_INVALID),
+    (mqtt.connect(version=5, will=("t", b"", 0, False), will_raw=b"\x08" + mqtt.text("a/b")), 0),
 ]
 
 
