@@ -93,10 +93,9 @@ class History:
     def room(self, pattern: str, start: Start, limit: int, owner: QueueOwner, local: bool = True) -> HistoryRoom:
         """The queue of a new subscription that begins with history; not `local`: without what is published here."""
         with self.lock:
-            id = self._identity.endpoint_id
-            reader = Reader(
-                pattern, start, limit, self._numbers.__next__, Random(self._luck.getrandbits(64)), self._statistics, id
-            )
+            id, luck = self._identity.endpoint_id, Random(self._luck.getrandbits(64))
+            began = self._clocks.clock(), self._clocks.unix_time()
+            reader = Reader(pattern, start, limit, self._numbers.__next__, luck, self._statistics, id, began)
             reader.local = local
             room = HistoryRoom(reader, self, owner, self._clocks.clock)
             self._rooms[room] = None

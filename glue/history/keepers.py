@@ -80,6 +80,7 @@ class Keepers:
         self.is_counting = False  # likewise of a reader from now on, which learns where streams end, and has none wait
         self.behind: OrderedDict[Key, None] = OrderedDict()  # streams with something to ask for
         self._reader = reader
+        self._start = reader.start
         self._pattern = pattern
         self._wanted: Index[str] = Index()
         self._wanted.add(pattern, pattern)
@@ -122,7 +123,8 @@ class Keepers:
         keeper = self._keepers.get(peer)
         if keeper is None or keeper.life != life:
             if not self._keepers and self._check_at == inf:
-                self.is_counting = self._reader.start[0] == LATEST
+                self._start = self._reader.start_of(now)
+                self.is_counting = self._start[0] == LATEST
                 self.is_listing = not self.is_counting
                 self._list_until = now + LISTING
             keeper = self._keepers[peer] = Keeper(life)
@@ -244,7 +246,7 @@ class Keepers:
             target = self._next_to_list(now) if self._is_beginning else self._in_turn(now)
             if target != self._listed_of:
                 self._listed, self._listed_of = 0, target
-            start = self._reader.start if self._is_beginning else (EARLIEST, 0)  # what began since comes as a whole
+            start = self._start if self._is_beginning else (EARLIEST, 0)  # what began since comes as a whole
             self._asked = Request(self._next_id(), self._pattern, start, self._listed, heads=True, kept=True)
         elif may_ask and self.behind:
             target, ranges = self._ranges(now)

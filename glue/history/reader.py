@@ -36,7 +36,8 @@ from glue.topics.deliveries import deliveries
 class Reader(Sequencer):
     """The messages of one subscription from `start` on. Not thread-safe: its owner guards it.
 
-    `limit` is how many bytes wait at most to be read. `next_id` numbers requests. Counts go to `statistics`.
+    `limit` is how many bytes wait at most to be read. `next_id` numbers requests. Counts go to `statistics`. `began` is
+    when the subscription began, on the local clock and in Unix seconds.
     """
 
     def __init__(
@@ -48,8 +49,9 @@ class Reader(Sequencer):
         luck: Random,
         statistics: Counter[str],
         mine: str,
+        began: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        super().__init__(start, limit, statistics)
+        super().__init__(start, limit, statistics, began)
         self.pattern = pattern
         self.local = True  # whether it wants what its own endpoint publishes
         self._next_id = next_id
@@ -73,7 +75,7 @@ class Reader(Sequencer):
             self._sources[peer] = source
         if source is None:
             is_new = self._lives.get(peer, life) != life  # so all of it was published since this reader began
-            source = self._sources[peer] = Source(life, name, (EARLIEST, 0) if is_new else self.start)
+            source = self._sources[peer] = Source(life, name, (EARLIEST, 0) if is_new else self.start_of(now))
         self._lives[peer] = life
         if len(self._lives) > STREAMS:
             self._lives.clear()

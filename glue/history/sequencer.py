@@ -7,18 +7,19 @@ from collections.abc import Callable
 from math import inf
 
 from glue.contract import Delivery, Missed
-from glue.history.source import GONE, HELD, LEFT, REFUSED, STREAMS, weight
+from glue.history.source import GONE, HELD, LATE, LEFT, REFUSED, STREAMS, weight
 from glue.history.stream import Key, Stream, end_of, tail
-from glue.history.wire import EARLIEST, FROM, Start
+from glue.history.wire import EARLIEST, FROM, LATEST, SINCE, Start
 from glue.topics.copies import is_new, tag_of
 
 
 class Sequencer:
     """The streams of one reader, what of them is ready to be read, and what is held."""
 
-    def __init__(self, start: Start, limit: int, statistics: Counter[str]) -> None:
-        """`limit` is how many bytes wait at most to be read."""
+    def __init__(self, start: Start, limit: int, statistics: Counter[str], began: tuple[float, float]) -> None:
+        """`limit` is how many bytes wait at most to be read; `began` is when, on the local clock and in Unix time."""
         self.start = start
+        self._late, self._unix_time = began[0] + LATE, began[1]
         self.ready: deque[Delivery | Missed] = deque()
         self.waiting = 0  # bytes of what is ready, or was taken and is being read
         self.pushed = 0  # messages that were ever ready, or left out
@@ -28,6 +29,11 @@ class Sequencer:
         self._streams: OrderedDict[Key, Stream] = OrderedDict()
         self._held = 0  # bytes
         self._seen: OrderedDict[str, None] = OrderedDict()  # delayed messages, which may have been released twice
+
+    def start_of(self, now: float) -> Start:
+        """Where to begin with a peer that is met now: the messages "from now on" count from the reader's beginning."""
+        is_late = self.start[0] == LATEST and now >= self._late
+        return (SINCE, int(self._unix_time * 1e6)) if is_late else self.start
 
     def _open(self, key: Key, name: str) -> Stream:
         stream = self._streams[key] = Stream(name, max(1, self.start[1]) if self.start[0] == FROM else 0)

@@ -28,6 +28,9 @@ CHECK_SOON = 0.05
 GRACE = 0.5
 """Seconds for which the first messages of a publisher wait for the news that it serves its history. Usually the news is
 there before them; half an announcement interval bridges some losses. After it, live messages come first."""
+LATE = 1.0
+"""Seconds, an announcement interval, after which a publisher or a keeper is met late: a reader of what is published
+"from now on" may have missed some of it."""
 RETURN = 3.0
 """Seconds for which messages of a publisher that was silent wait for the news that it still serves its history."""
 

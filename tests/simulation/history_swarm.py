@@ -32,6 +32,7 @@ class Watcher:
         self.options = options
         self.pattern = options.pop("pattern")
         self.begun = dict(swarm.published)
+        self.lives = {publisher.id: publisher.incarnation for publisher in swarm.publishers}
         self.last: dict[tuple[str, int, str], int] = {}
         self.first: dict[tuple[str, int, str], int] = {}
         self.told: Counter[tuple[str, str]] = Counter()  # by publisher's id and topic
@@ -95,6 +96,9 @@ class Watcher:
         elif "last" in self.options:
             assert last == total, f"{key}: {last} of {total} came"
             assert first <= max(1, total - self.options["last"] + 1) or kept is not None
+        elif publisher.incarnation != self.lives[publisher.id]:  # a life that began after this reader
+            assert last == total, f"{key}: {last} of {total} came"
+            assert first == 1 or kept is not None
         elif last > self.begun.get(key, 0):  # "latest" begins when the two know each other
             assert last == total, f"{key}: {last} of {total} came"
 

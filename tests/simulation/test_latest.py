@@ -99,3 +99,30 @@ def test_nothing_old_comes_and_live_messages_do_not_wait() -> None:
     assert world.time - began < 0.1
     world.run(20)
     assert payloads(reader) == ["now", "now"]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_was_published_on_the_other_side_of_a_split_comes_from_whoever_is_met_later(is_kept: bool) -> None:
+    world = World()
+    endpoint, publisher = world.endpoint("reader"), world.endpoint("publisher")
+    world.network.partition([endpoint.host])
+    if is_kept:
+        world.endpoint("keeper").keep("log/#")
+        world.run(1)
+    else:
+        publisher.remember("log/#")
+    publisher.publish("log/a", "old")
+    publisher.publish("log/quiet", "old")
+    world.run(1)
+    reader = endpoint.subscribe("log/#", start="latest")
+    world.run(3)
+    for number in range(1, 4):
+        publisher.publish("log/a", number)
+        publisher.publish("log/b", number)
+    world.run(1)
+    world.network.heal()
+    world.run(0.5)
+    publisher.publish("log/a", 4)  # live, or before the two know each other
+    world.run(10)
+    for topic, expected in (("log/a", [1, 2, 3, 4]), ("log/b", [1, 2, 3]), ("log/quiet", [])):
+        assert [message.payload for message in reader.received if message.topic == topic] == expected
