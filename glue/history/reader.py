@@ -16,18 +16,7 @@ from random import Random
 from glue.contract import Delivery, Missed
 from glue.history.keepers import Keepers
 from glue.history.sequencer import Sequencer
-from glue.history.source import (
-    CHECK,
-    CHECK_SOON,
-    GONE,
-    GRACE,
-    LIVE,
-    REPEAT,
-    RETURN,
-    SCAN,
-    STREAMS,
-    Source,
-)  # fmt: skip
+from glue.history.source import CHECK, CHECK_SOON, GONE, GRACE, LIVE, REPEAT, RETURN, SCAN, STREAMS, Source
 from glue.history.stream import Key, Stream, end_of, tail
 from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request, Start
 from glue.topics.deliveries import deliveries
