@@ -71,6 +71,14 @@ LISTED: Final = {
 }
 """The reason codes that each packet may have (MQTT 5.0, sections 3.2 to 3.15)."""
 
+OF_CLIENTS: Final = LISTED | {
+    PUBACK: LISTED[PUBACK] - {NO_MATCHING_SUBSCRIBERS},
+    PUBREC: LISTED[PUBREC] - {NO_MATCHING_SUBSCRIBERS},
+    DISCONNECT: frozenset({SUCCESS, 4, *range(0x80, 0x84), 0x90, *range(0x93, 0x9A)}),
+    AUTH: frozenset({0x18, 0x19}),
+}
+"""Those of them that a client may send (sections 3.4.2.1, 3.5.2.1, 3.14.2.1, 3.15.2.1); only servers send the rest."""
+
 OLD_CONNACK = {
     SUCCESS: 0,
     UNSUPPORTED_VERSION: 1,

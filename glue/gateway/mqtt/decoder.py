@@ -14,6 +14,7 @@ from glue.gateway.mqtt.codes import (
     LISTED,
     MALFORMED_PACKET,
     NAMES,
+    OF_CLIENTS,
     PACKET_TOO_LARGE,
     PROTOCOL_ERROR,
     TOPIC_FILTER_INVALID,
@@ -267,11 +268,14 @@ def _reason(data: bytes, at: int, end: int, kind: int, is_v5: bool) -> tuple[int
     code, properties = codes.SUCCESS, Properties()
     if is_v5 and at < end:
         code, at = data[at], at + 1
-        if code not in LISTED[kind]:
-            raise ProtocolError(PROTOCOL_ERROR, f"reason code 0x{code:02x} in a {NAMES[kind]}")
         if at < end:
             properties, at = read_properties(data, at, end, kind)
     _check_end(at, end, kind)
+    if code not in OF_CLIENTS[kind]:
+        source = " from a client" if code in LISTED[kind] else ""
+        raise ProtocolError(PROTOCOL_ERROR, f"reason code 0x{code:02x} in a {NAMES[kind]}{source}")
+    if "server_reference" in properties:
+        raise ProtocolError(PROTOCOL_ERROR, "a server reference from a client")
     return code, properties
 
 

@@ -204,7 +204,10 @@ CONNECTED = [  # what a connected client may not send, and some that it may: ver
     (5, b"\xe0\x01\x05", codes.PROTOCOL_ERROR),
     (5, b"\xf0\x06\x1a\x04\x15\x00\x01m", codes.PROTOCOL_ERROR),
     (5, b"\xf0\x06\x18\x04\x15\x00\x01m", 0),
-    (5, b"\xf0\x00", 0),
+    (5, b"\xf0\x00", codes.PROTOCOL_ERROR),
+    (5, b"\xf0\x06\x00\x04\x15\x00\x01m", codes.PROTOCOL_ERROR),
+    (5, b"\xe0\x06\x00\x04\x1c\x00\x01s", codes.PROTOCOL_ERROR),
+    (5, b"\xe0\x06\x00\x04\x1f\x00\x01s", 0),
     (5, b"\xf0\x01\x18", codes.PROTOCOL_ERROR),
     (5, b"\xf0\x02\x18\x00", codes.PROTOCOL_ERROR),
 ]
@@ -271,6 +274,24 @@ REASONS = {
     },
 }  # fmt: skip
 """The reason codes beside success in the tables of MQTT 5.0, sections 3.2.2.2 to 3.14.2.1."""
+
+
+OF_CLIENTS = {
+    codes.PUBACK: {0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99},
+    codes.PUBREC: {0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99},
+    codes.PUBREL: {0x92},
+    codes.PUBCOMP: {0x92},
+    codes.DISCONNECT: {4, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99},
+}
+"""Those that a client may send, by the column "sent by" and the words of these tables."""
+
+
+@pytest.mark.parametrize("kind", OF_CLIENTS)
+def test_a_reason_code_that_only_a_server_sends_is_refused(kind: int) -> None:
+    number = b"" if kind == codes.DISCONNECT else b"\0\7"
+    for code in range(1, 256):
+        data = mqtt.packet(kind << 4 | (2 if kind == codes.PUBREL else 0), number, bytes((code,)))
+        assert read(5, [data])[1] == (0 if code in OF_CLIENTS[kind] else codes.PROTOCOL_ERROR), code
 
 
 @pytest.mark.parametrize("kind", REASONS)
