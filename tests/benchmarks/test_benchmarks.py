@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -118,3 +119,15 @@ def test_lines_stay_inside_their_chart(logarithmic: bool) -> None:
     assert "a &amp; b" in text
     corners = [point.split(",") for line in text.split('points="')[1:] for point in line.partition('"')[0].split()]
     assert all(0 <= float(x) <= charts.WIDTH and 0 <= float(y) <= charts.HEIGHT for x, y in corners)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # mqtt5 panics at what is not UTF-8
+def test_codecs_of_mqtt_differ_only_for_a_reason() -> None:
+    pytest.importorskip("mqtt5")
+    mqtt_codecs = pytest.importorskip("benchmarks.mqtt_codecs")
+    if not (mqtt_codecs.PACKAGES / "mqtt-packet").is_dir():
+        pytest.skip("needs mqtt-packet")
+    for table in mqtt_codecs.compare(300, seed=1):
+        assert not table.unknown, table.examples
+        assert table.outcomes[False, "same"] > 50
