@@ -32,6 +32,7 @@ class Stretches:
 
     of_line: dict[int, int] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # the function of each, and which of its stretches it is
 
 
 class Prober:
@@ -39,23 +40,36 @@ class Prober:
 
     def __init__(self) -> None:
         self.count = 0
+        self._around: list[str] = []
 
     def instrument(self, source: str) -> tuple[str, Stretches]:
         """Return the source with its probes, and where its stretches are."""
         tree = ast.parse(source)
         stretches = Stretches()
-        for node in _outermost_functions(tree):
-            self._function(node, stretches)
+        self._functions_of(tree, stretches)
         begin = next((i for i, n in enumerate(tree.body) if not _is_docstring(n) and not _is_future(n)), len(tree.body))
         tree.body.insert(begin, ast.parse(f"from {MODULE} import HITS as {NAME}").body[0])
         return ast.unparse(ast.fix_missing_locations(tree)), stretches
 
+    def _functions_of(self, node: ast.AST, stretches: Stretches) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._function(child, stretches)
+                continue
+            if isinstance(child, ast.ClassDef):
+                self._around.append(child.name)
+            self._functions_of(child, stretches)
+            if isinstance(child, ast.ClassDef):
+                self._around.pop()
+
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, stretches: Stretches) -> None:
         begin = 1 if _is_docstring(node.body[0]) else 0
         number = self.count  # what the signature holds belongs to the first stretch of the body
+        self._around.append(node.name)
         for line in range(node.lineno, node.body[0].lineno):
             stretches.of_line[line] = number
         node.body = node.body[:begin] + (self._block(node.body[begin:], stretches) or [self._probe(stretches)])
+        self._around.pop()
 
     def _block(self, body: list[ast.stmt], stretches: Stretches) -> list[ast.stmt]:
         probed: list[ast.stmt] = []
@@ -77,8 +91,9 @@ class Prober:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             self._function(statement, stretches)
         elif isinstance(statement, ast.ClassDef):
-            for node in _outermost_functions(statement):
-                self._function(node, stretches)
+            self._around.append(statement.name)
+            self._functions_of(statement, stretches)
+            self._around.pop()
         elif isinstance(statement, COMPOUND):
             for name in ("body", "orelse", "finalbody"):
                 inner = getattr(statement, name, None)
@@ -88,21 +103,14 @@ class Prober:
                 part.body = self._block(part.body, stretches)
 
     def _probe(self, stretches: Stretches) -> ast.stmt:
+        function = ".".join(self._around)
+        ordinal = sum(name.partition("#")[0] == function for name in stretches.names)
         stretches.numbers.append(self.count)
+        stretches.names.append(f"{function}#{ordinal}")
         probe = ast.parse(f"{NAME}[{self.count}] = 1").body[0]
         self.count += 1
         assert self.count < CAPACITY, "more stretches than bytes: raise CAPACITY"
         return probe
-
-
-def _outermost_functions(node: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    found: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            found.append(child)
-        else:
-            found += _outermost_functions(child)
-    return found
 
 
 def _is_docstring(node: ast.stmt) -> bool:

@@ -1,7 +1,9 @@
 """Which tests reach which code, recorded once in an instrumented copy and kept in `.mutants/` until either changes.
 
 A test file is recorded by itself. Its record holds as long as the file, the helpers of the tests and every source that
-it reached are what they were; so a new test costs its own recording only.
+it reached are what they were; so a new test costs its own recording only. With `older`, a record of older sources holds,
+too: a stretch is the one that has its function's name and its number within the function. Stretches that a function did
+not have then count as reached if the function was.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ class Reach:
 class Recorder:
     """Records what is not known yet, in as many copies as there are workers."""
 
-    def __init__(self, files: list[str], sources: dict[str, str], cache: Path) -> None:
+    def __init__(self, files: list[str], sources: dict[str, str], cache: Path, older: bool = False) -> None:
+        self._older = older
         self._prober = Prober()
         self._files = files
         self._cache = cache
@@ -73,6 +76,17 @@ class Recorder:
             self.instrumented[name], self.stretches[name] = self._prober.instrument(source)
             self._owners += [(name, i) for i in range(len(self.stretches[name].numbers))]
         self._digests = {name: digest(source) for name, source in sources.items()}
+        self._names = self._keep_names(cache.with_name("stretches.jsonl"))
+
+    def _keep_names(self, cache: Path) -> dict[str, list[str]]:
+        """The names of the stretches of each source that is or was, by its digest."""
+        lines = cache.read_text().splitlines() if cache.exists() else []
+        names = {key: value for line in lines for key, value in json.loads(line).items()}
+        new = {self._digests[n]: s.names for n, s in self.stretches.items() if self._digests[n] not in names}
+        if new:
+            with cache.open("ab", buffering=0) as file:
+                file.write(json.dumps(new).encode() + b"\n")
+        return names | new
 
     def helpers(self, root: Path, name: str) -> str:
         """Return a digest of what a test file takes from other files of the tests, directly or not."""
@@ -118,11 +132,35 @@ class Recorder:
         if self._cache.exists():
             for line in self._cache.read_text().splitlines():
                 record = json.loads(line)
+                if self._older:
+                    record = self._of_today(record)
                 if all(self._digests.get(n) == d for n, d in record["of"].items()):
                     known[record["file"]] = record
         for name in [name for name in known if not (root / name).exists()]:
             del known[name]
-        return {name: r for name, r in known.items() if r["helpers"] == self.helpers(root, name)}
+        return {name: r for name, r in known.items() if self._older or r["helpers"] == self.helpers(root, name)}
+
+    def _of_today(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record in numbers of the sources as they are now; what they no longer have is left out."""
+        of = {n: d for n, d in record["of"].items() if n in self._digests and d in self._names}
+        changed = {n: d for n, d in of.items() if d != self._digests[n]}
+        if of.keys() == record["of"].keys() and not changed:
+            return record
+
+        def moved(hits: dict[str, str]) -> dict[str, str]:
+            return {n: self._moved(n, changed[n], bits) if n in changed else bits for n, bits in hits.items() if n in of}
+
+        tests = [{**test, "hits": moved(test["hits"])} for test in record["tests"]]
+        return {**record, "of": {n: self._digests[n] for n in of}, "shared": moved(record["shared"]), "tests": tests}
+
+    def _moved(self, name: str, before: str, bits: str) -> str:
+        number = int(bits, 16)
+        had = self._names[before]
+        hit = {had[i] for i in range(len(had)) if number >> i & 1}
+        known = set(had)
+        now = self.stretches[name].names
+        hits = [n in hit or (n not in known and f"{n.partition('#')[0]}#0" in hit) for n in now]
+        return f"{sum(1 << i for i, is_hit in enumerate(hits) if is_hit):x}"
 
     def _work(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,10 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.mutants.__main__ import Run, parse, sample
-from tests.mutants.copies import ROOT
+from tests.mutants.copies import ROOT, digest
 from tests.mutants.exempt import EXEMPT
 from tests.mutants.operators import is_a_program, mutants_of
 from tests.mutants.probes import MODULE, Prober
+from tests.mutants.reach import Recorder
 
 SOURCE = '''"""What it is."""
 
@@ -116,6 +118,21 @@ def test_a_probe_notes_which_stretches_were_reached() -> None:
     reached = {line for line, number in stretches.of_line.items() if hits[number]}
     assert {15, 16, 17, 18, 20, 21, 22} <= reached
     assert not reached & {8, 12, 19}
+    assert stretches.names == ["within#0", *(f"added#{number}" for number in range(len(stretches.names) - 1))]
+
+
+def test_what_older_sources_reached_is_found_by_the_names_of_functions(tree: Path) -> None:
+    cache = tree / ".mutants" / "reach.jsonl"
+    cache.parent.mkdir()
+    record = {"file": "tests/test_x.py", "helpers": "", "digest": "", "shared": {}, "problem": ""}
+    before = {"glue/x.py": "def a() -> int:\n    return 1\n\n\ndef b() -> int:\n    return 2\n"}
+    Recorder(["tests/test_x.py"], before, cache)
+    of, test = {"glue/x.py": digest(before["glue/x.py"])}, {"test": "t", "outcome": "passed", "seconds": 1.0}
+    cache.write_text(json.dumps({**record, "of": of, "tests": [{**test, "hits": {"glue/x.py": "2"}}]}) + "\n")
+    now = {"glue/x.py": "def c() -> int:\n    return 3\n\n\n" + before["glue/x.py"]}
+    assert Recorder(["tests/test_x.py"], now, cache)._known(tree) == {}
+    (known,) = Recorder(["tests/test_x.py"], now, cache, older=True)._known(tree).values()
+    assert known["tests"][0]["hits"] == {"glue/x.py": "4"}
 
 
 @pytest.fixture
