@@ -1,8 +1,8 @@
 """Mutation testing: `make mutants` plants a sample of bugs, one at a time, and shows those that no test found.
 
 `operators.py` finds places and plants bugs, `probes.py` marks which code ran, `reach.py` records which test reaches
-what, `copies.py` makes the copies all this runs in, `running.py` runs tests there within limits, `trial.py` tries one
-mutant.
+what, `copies.py` makes the copies all this runs in, `running.py` runs tests there within limits, `forks.py` in children
+of a pytest that waits, `planting.py` puts the bug into such a child, `trial.py` tries one mutant.
 
 An interrupted run goes on where it was when the same command is given again: results and what the tests reach are
 kept in `.mutants/`. The working tree is only read.
@@ -25,7 +25,7 @@ from random import Random
 
 from tests.mutants.copies import ROOT, Copy, digest, files_of, sources_of
 from tests.mutants.operators import Mutant, is_a_program, mutants_of
-from tests.mutants.reach import LEFT_OUT, Places, Reach, Recorder
+from tests.mutants.reach import LEFT_OUT, Place, Places, Reach, Recorder
 from tests.mutants.running import end_all
 from tests.mutants.trial import Bench, Result
 
@@ -87,17 +87,21 @@ class Run:
         workers = self._arguments.workers
         recorder = Recorder(self.files, self.sources, self._kept / "reach.jsonl", self._arguments.older)
         copies = [Copy(home / f"reach-{i}", self.files, self._root) for i in range(workers)]
+        recorder.prepare(copies[0])
+        imported = recorder.imported(copies[0], home / "work")
         reach = recorder.record(self._root, [] if self._arguments.known else copies, self.tests(), home / "work", tell)
         for name, problem in sorted(reach.failing.items()):
             tell(f"not used, as it fails without a bug: {name} {problem.strip()[-300:]}")
         tell(f"{len(reach.hits)} tests, {sum(reach.seconds.values()):.0f} s of them; {len(self.mutants)} mutants")
         places = Places(self.sources, recorder.stretches)
+        retry = self._arguments.retry
+        tried = [m for m in self.mutants if m not in self.results or (retry and not self.results[m].found)]
         todo: queue.Queue[Mutant] = queue.Queue()
-        for mutant in self.mutants:
-            if mutant not in self.results or (self._arguments.retry and not self.results[mutant].found):
-                todo.put(mutant)
+        for mutant in tried:
+            todo.put(mutant)
+        workers = min(workers, len(tried))
         threads = [
-            threading.Thread(target=self._work, args=(home, i, todo, reach, places), daemon=True)
+            threading.Thread(target=self._work, args=(home, i, tried, todo, reach, places, imported), daemon=True)
             for i in range(workers)
         ]
         for thread in threads:
@@ -107,18 +111,22 @@ class Run:
         if self._problem is not None:
             raise self._problem
 
-    def _work(self, home: Path, number: int, todo: queue.Queue[Mutant], reach: Reach, places: Places) -> None:
+    def _work(
+        self, home: Path, number: int, tried: list[Mutant], todo: queue.Queue[Mutant], reach: Reach, places: Places,
+        imported: set[Place],
+    ) -> None:  # fmt: skip
         try:
             copy = Copy(home / f"mutants-{number}", self.files, self._root)
-            bench = Bench(copy, home / "work" / str(number), reach, places, self._arguments.budget)
-            while not todo.empty():
-                mutant = todo.get_nowait()
-                result = bench.try_out(mutant, self.sources[mutant.path], self.digests[mutant.path])
-                with self._lock:
-                    self.results[mutant] = result
-                    with self._log.open("a") as file:
-                        file.write(json.dumps(result.to_json()) + "\n")
-                    tell(f"[{len(self.results)}] {one_line(result)}")
+            bench = Bench(copy, home / "work" / str(number), reach, places, imported, self._arguments.budget)
+            with bench.wait_for(tried):
+                while not todo.empty():
+                    mutant = todo.get_nowait()
+                    result = bench.try_out(mutant, self.sources[mutant.path], self.digests[mutant.path])
+                    with self._lock:
+                        self.results[mutant] = result
+                        with self._log.open("a") as file:
+                            file.write(json.dumps(result.to_json()) + "\n")
+                        tell(f"[{len(self.results)}] {one_line(result)}")
         except queue.Empty:
             return
         except BaseException as problem:

@@ -1,31 +1,42 @@
 """Which tests reach which code, recorded once in an instrumented copy and kept in `.mutants/` until either changes.
 
 A test file is recorded by itself. Its record holds as long as the file, the helpers of the tests and every source that
-it reached are what they were; so a new test costs its own recording only. With `older`, a record of older sources holds,
-too: a stretch is the one that has its function's name and its number within the function. Stretches that a function did
-not have then count as reached if the function was.
+it reached are what they were; so a new test costs its own recording only.
+
+With `older`, a record of older sources holds, too: a stretch is the one that has its function's name and its number
+within the function. Stretches that a function did not have then count as reached if the function was.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import queue
+import os
+import subprocess
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.mutants.copies import Copy, digest
+from tests.mutants.forks import NEVER, Forks
 from tests.mutants.operators import Mutant
-from tests.mutants.probes import MODULE, SOURCE, Prober, Stretches
+from tests.mutants.probes import CAPACITY, MODULE, SOURCE, VARIABLE, Prober, Stretches
 from tests.mutants.running import Outcome, run
 
 LEFT_OUT = ("tests/repository/test_style.py", "tests/mutants/")  # these judge the sources' text, or the tool itself
 LONGEST = 900.0  # seconds that one test may take while its reach is recorded
 NEAR = 0.05  # a test of the mutant's own area, or a recorded run, comes as if it took this share of its time
+IMPORTING = """
+import contextlib, importlib, sys
+for name in sys.argv[1:]:
+    with contextlib.suppress(BaseException):
+        importlib.import_module(name)
+"""
 Place = tuple[str, int]  # a source and the number of a stretch within it
 
 
@@ -107,19 +118,18 @@ class Recorder:
         """Return what these test files reach, recording what is new."""
         reach = Reach()
         known = self._known(root)
-        todo: queue.Queue[str] = queue.Queue()
+        todo: list[str] = []
         for name in tests:
             record = known.get(name)
             if record is not None and record["digest"] == digest((root / name).read_bytes()):
                 reach.add(record)
             else:
-                todo.put(name)
-        total = todo.qsize()
-        if total and copies:
-            told(f"recording what {total} test files reach")
+                todo.append(name)
+        if todo and copies:
+            told(f"recording what {len(todo)} test files reach")
         threads = [
-            threading.Thread(target=self._work, args=(root, c, todo, work / f"reach{i}", reach, told))
-            for i, c in enumerate(copies if total else [])
+            threading.Thread(target=self._work, args=(root, c, todo[i :: len(copies)], work / f"reach{i}", reach, told))
+            for i, c in enumerate(copies if todo else [])
         ]
         for thread in threads:
             thread.start()
@@ -148,7 +158,9 @@ class Recorder:
             return record
 
         def moved(hits: dict[str, str]) -> dict[str, str]:
-            return {n: self._moved(n, changed[n], bits) if n in changed else bits for n, bits in hits.items() if n in of}
+            return {
+                n: self._moved(n, changed[n], bits) if n in changed else bits for n, bits in hits.items() if n in of
+            }
 
         tests = [{**test, "hits": moved(test["hits"])} for test in record["tests"]]
         return {**record, "of": {n: self._digests[n] for n in of}, "shared": moved(record["shared"]), "tests": tests}
@@ -162,36 +174,55 @@ class Recorder:
         hits = [n in hit or (n not in known and f"{n.partition('#')[0]}#0" in hit) for n in now]
         return f"{sum(1 << i for i, is_hit in enumerate(hits) if is_hit):x}"
 
-    def _work(
-        self,
-        root: Path,
-        copy: Copy,
-        todo: queue.Queue[str],
-        work: Path,
-        reach: Reach,
-        told: Callable[[str], None],
-    ) -> None:
+    def prepare(self, copy: Copy) -> None:
+        """Put the probes into the sources of a copy."""
         for name, text in self.instrumented.items():
             copy.write(name, text)
         copy.write(f"{MODULE}.py", SOURCE)
-        while True:
-            try:
-                name = todo.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                outcome = run(copy, work, [name], stop=False, hits=work / "hits", patience=LONGEST)
-            except KeyboardInterrupt:
-                return
-            record = self._record_of(name, outcome)
-            record.update(helpers=self.helpers(root, name), digest=digest((root / name).read_bytes()))
-            with self._lock:
-                reach.add(record)
-                if not record["problem"]:  # tried again next time
-                    with self._cache.open("ab", buffering=0) as file:  # in one piece: another run may write, too
-                        file.write(json.dumps(record).encode() + b"\n")
-                seconds = sum(t["seconds"] for t in record["tests"])
-                told(f"  {name}: {len(record['tests'])} tests, {seconds:.1f} s{record['problem'] and ', ended early'}")
+
+    def imported(self, copy: Copy, work: Path) -> set[Place]:
+        """Return the stretches that run when the sources are imported; a copy with probes is needed."""
+        work.mkdir(parents=True, exist_ok=True)
+        hits = work / "hits"
+        hits.write_bytes(bytes(CAPACITY))
+        modules = [name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in self.stretches]
+        environment = {**os.environ, "PYTHONPATH": str(copy.home), VARIABLE: str(hits)}
+        command = [sys.executable, "-c", IMPORTING, *modules]
+        subprocess.run(command, cwd=copy.home, env=environment, capture_output=True, check=False)
+        return {self._owners[i] for i, byte in enumerate(hits.read_bytes()) if byte}
+
+    def _work(
+        self, root: Path, copy: Copy, todo: list[str], work: Path, reach: Reach, told: Callable[[str], None]
+    ) -> None:  # fmt: skip
+        self.prepare(copy)
+        hits = work / "hits"
+        single = [name for name in todo if name.startswith(NEVER)]
+        forked = [name for name in todo if not name.startswith(NEVER)]
+        with suppress(KeyboardInterrupt):
+            if forked:
+                with Forks(copy, work / "forks", forked, hits) as forks:
+                    for name in forked:
+                        tests = [test for test in forks.tests if test.partition("::")[0] == name]
+                        outcome = forks.run(tests, {}, stop=False, patience=LONGEST) if tests else None
+                        if outcome is None:
+                            single.append(name)
+                        else:
+                            outcome.shared = sorted({*outcome.shared, *forks.imported})
+                            self._keep(root, name, outcome, reach, told)
+            for name in single:
+                outcome = run(copy, work, [name], stop=False, hits=hits, patience=LONGEST)
+                self._keep(root, name, outcome, reach, told)
+
+    def _keep(self, root: Path, name: str, outcome: Outcome, reach: Reach, told: Callable[[str], None]) -> None:
+        record = self._record_of(name, outcome)
+        record.update(helpers=self.helpers(root, name), digest=digest((root / name).read_bytes()))
+        with self._lock:
+            reach.add(record)
+            if not record["problem"]:  # tried again next time
+                with self._cache.open("ab", buffering=0) as file:  # in one piece: another run may write, too
+                    file.write(json.dumps(record).encode() + b"\n")
+            seconds = sum(t["seconds"] for t in record["tests"])
+            told(f"  {name}: {len(record['tests'])} tests, {seconds:.1f} s{record['problem'] and ', ended early'}")
 
     def _record_of(self, name: str, outcome: Outcome) -> dict[str, Any]:
         shared = self._by_source(outcome.shared)
@@ -249,6 +280,11 @@ class Places:
     def _number(self, name: str, line: int) -> int | None:
         number = self._stretches[name].of_line.get(line)
         return None if number is None else number - self._stretches[name].numbers[0]
+
+    def within(self, mutant: Mutant) -> Place | None:
+        """Return the stretch that the mutant is in; None outside of functions."""
+        number = self._number(mutant.path, mutant.line)
+        return None if number is None else (mutant.path, number)
 
     def of(self, mutant: Mutant) -> set[Place]:
         """Return the stretches that a test must reach to notice this mutant."""

@@ -78,6 +78,11 @@ def end_all() -> None:
     _ending.set()
 
 
+def is_ending() -> bool:
+    """Whether every run is to end."""
+    return _ending.is_set()
+
+
 def run(
     copy: Copy,
     work: Path,
@@ -114,7 +119,7 @@ def run(
         try:
             outcome = _watch(process, events, seconds or {}, patience)
         finally:
-            _end(process, run_name)
+            end(process, run_name)
         log.seek(0)
         outcome.output = log.read()[-4000:]
     for left in work.glob(f"{run_name}*"):
@@ -129,8 +134,8 @@ def _watch(process: subprocess.Popen[bytes], events: Path, seconds: dict[str, fl
     with events.open() as file:
         while True:
             ended = process.poll() is not None
-            for event in _new_events(file):
-                _note(outcome, event)
+            for event in new_events(file):
+                note(outcome, event)
                 expected = seconds.get(outcome.current or "", 0.0)
                 limit = time.monotonic() + patience + SLOWDOWN * expected + (0 if outcome.current else STARTUP)
             if ended:
@@ -139,7 +144,7 @@ def _watch(process: subprocess.Popen[bytes], events: Path, seconds: dict[str, fl
             looks += 1
             if time.monotonic() > limit:
                 outcome.ended = "time"
-            elif looks % 5 == 0 and _memory_of(process.pid) > MEMORY:
+            elif looks % 5 == 0 and memory_of(process.pid) > MEMORY:
                 outcome.ended = "memory"
             elif _ending.is_set():
                 raise KeyboardInterrupt
@@ -149,7 +154,7 @@ def _watch(process: subprocess.Popen[bytes], events: Path, seconds: dict[str, fl
                 process.wait(INTERVAL)
 
 
-def _new_events(file: Any) -> Iterator[dict[str, Any]]:
+def new_events(file: Any) -> Iterator[dict[str, Any]]:
     while True:
         place = file.tell()
         line = file.readline()
@@ -159,7 +164,7 @@ def _new_events(file: Any) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _note(outcome: Outcome, event: dict[str, Any]) -> None:
+def note(outcome: Outcome, event: dict[str, Any]) -> None:
     match event["event"]:
         case "collected":
             outcome.collected = True
@@ -172,7 +177,7 @@ def _note(outcome: Outcome, event: dict[str, Any]) -> None:
             outcome.shared = event["hits"]
 
 
-def _memory_of(pid: int) -> int:
+def memory_of(pid: int) -> int:
     total = 0
     with contextlib.suppress(psutil.Error):
         for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
@@ -181,7 +186,7 @@ def _memory_of(pid: int) -> int:
     return total
 
 
-def _end(process: subprocess.Popen[bytes], run_name: str) -> None:
+def end(process: subprocess.Popen[bytes], run_name: str) -> None:
     """End the run and whatever it started."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):

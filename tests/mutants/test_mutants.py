@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.mutants.__main__ import Run, parse, sample
 from tests.mutants.copies import ROOT, digest
 from tests.mutants.exempt import EXEMPT
 from tests.mutants.operators import is_a_program, mutants_of
+from tests.mutants.planting import NotPlantedError, plant
 from tests.mutants.probes import MODULE, Prober
 from tests.mutants.reach import Recorder
 
@@ -133,6 +135,26 @@ def test_what_older_sources_reached_is_found_by_the_names_of_functions(tree: Pat
     assert Recorder(["tests/test_x.py"], now, cache)._known(tree) == {}
     (known,) = Recorder(["tests/test_x.py"], now, cache, older=True)._known(tree).values()
     assert known["tests"][0]["hits"] == {"glue/x.py": "4"}
+
+
+def test_a_bug_is_planted_in_functions_that_are_imported_already(tmp_path: Path) -> None:
+    path = tmp_path / "planted_here.py"
+    lines = [
+        "import functools",
+        "@functools.cache",
+        "def f(a, b=1):",
+        "    return [x for x in range(9) if x < a]",
+        "C = 3",
+    ]
+    path.write_text("\n".join(lines))
+    space: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    bound = space["f"]
+    plant(path.name, path.read_text(), path.read_text().replace("x < a", "x <= a"), 4)
+    assert bound(3) == [0, 1, 2, 3]
+    for before, after in (("b=1", "b=2"), ("C = 3", "C = 4")):
+        with pytest.raises(NotPlantedError):
+            plant(path.name, path.read_text(), path.read_text().replace(before, after), 3 if "b" in before else 5)
 
 
 @pytest.fixture
