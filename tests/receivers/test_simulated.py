@@ -176,3 +176,21 @@ def test_a_host_that_joins_gets_its_share_a_few_partitions_at_a_time() -> None:
     calls = [first.request(f":sum/{number}", 0, 5.0) for number in range(64)]
     assert world.run_until(lambda: all(call.is_over for call in calls), 10.0)
     assert [call.replies[0].payload for call in calls] == [1] * 64
+
+
+def test_nothing_is_sent_again_while_its_host_waits_for_the_model() -> None:
+    world = World(7)
+    host, other, caller = (world.endpoint(name) for name in ("host", "other", "caller"))
+    host.model_timeout = 60.0
+    models = [voter.model("plant", voters=2) for voter in (host, other)]
+    kind = host.receivers("sum", Sum, models[0], partitions=4)
+    assert world.run_until(lambda: kind.owned == 4, 10.0)
+    other.pause()
+    answers = [caller.ask(f"sum/{id}", number, 30.0) for id, number in (("x", 2), ("y", 3), ("x", 4))]
+    world.run(9.0)
+    assert not any(answer.is_over for answer in answers)
+    other.resume()
+    assert world.run_until(lambda: all(answer.is_over for answer in answers), 20.0)
+    assert [answer.payload for answer in answers] == [2, 3, 6]
+    counts = {name: count for layer in caller.statistics.values() for name, count in layer.items()}
+    assert counts.get("messages to receivers sent again", 0) == 0

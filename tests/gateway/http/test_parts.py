@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from glue.gateway.http import webhook
 from glue.gateway.http.dead_letters import properties_of, revived
 from glue.gateway.http.guard import Guard, check_url
 from glue.gateway.http.idempotency import Idempotency
+from glue.gateway.http.journal import Journal
 from glue.gateway.http.lanes import RETRIES, retry_delay
 from glue.gateway.http.limits import OTHER_FILES, Limits, fitted
 from glue.gateway.http.places import Token, token_of
@@ -28,7 +30,7 @@ from glue.gateway.http.signing import Item, headers_of, is_signed, message_id, n
 from glue.gateway.http.subscriptions import Subscription, changed
 from glue.gateway.http.tail import Entry, Tail
 from glue.gateway.http.tokens import EVERYTHING, Access, Rights, add_token, remove_token
-from glue.storage import JSON, Record
+from glue.storage import JSON, MemoryLog, Record
 
 SECRET = new_secret(Random(1).randbytes)
 OTHER = new_secret(Random(2).randbytes)
@@ -278,3 +280,42 @@ def test_connections_and_deliveries_leave_files_for_the_log() -> None:
     assert small.doubtful == limits.doubtful
     least = fitted(limits, 64)
     assert (least.connections, least.attempts, least.doubtful) == (8, 8, 4)
+
+
+def test_a_door_takes_what_was_durable_a_second_ago_as_received() -> None:
+    log, now, told = MemoryLog("log"), [100.0], list[tuple[int, int]]()
+
+    async def keep(*_: object, **__: object) -> Any:
+        return SimpleNamespace(log=log, _watch=lambda watcher: None, close=lambda: None)
+
+    def store(journal: Journal, count: int) -> None:
+        record = Record("0" * 16, "kitchen", 1, "t", log.end + 1, [b"1"] * count)
+        begin, end = log.end, log.append([record])
+        journal.appended(begin, end, [record])
+        journal.synced(log.durable)
+
+    async def run() -> None:
+        endpoint: Any = SimpleNamespace(keep=keep)
+        journal = Journal(endpoint, None, lambda before, new: told.append((before, len(new or ()))))
+        loop: Any = SimpleNamespace(time=lambda: now[0], call_soon_threadsafe=lambda call, *more: call(*more))
+        journal._loop = loop
+        await journal.open()
+        await journal.want("t")
+        assert (journal.keeps("t"), journal.keeps("u"), journal.covers(["t"]), journal.covers(["t", "u"])) == (
+            True, False, True, False,
+        )  # fmt: skip
+        settled = []
+        for time, count in ((100.0, 2), (100.5, 1), (101.25, 0), (101.5, 4), (102.25, 0), (102.5, 0)):
+            now[0] = time
+            if count:
+                store(journal, count)
+            settled.append(journal.settled)
+        assert settled == [0, 0, 2, 3, 3, 7]
+        assert told == [(0, 1), (2, 1), (3, 1)]
+        journal.close()
+        store(journal, 1)
+        assert len(told) == 3
+        await journal.unwant("t")
+        assert not journal.keeps("t")
+
+    asyncio.run(run())
