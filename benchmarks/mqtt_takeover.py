@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -49,15 +50,18 @@ def free_port() -> int:
 
 
 class Door:
-    """`glue mqtt` on loopback."""
+    """`glue mqtt` on loopback, one of a cluster."""
 
-    def __init__(self, directory: Path, name: str, network: int) -> None:
+    def __init__(
+        self, directory: Path, name: str, network: int, options: Sequence[str] = ("--shared", "doors")
+    ) -> None:
         directory.mkdir()
         self.name = name
         self.port = free_port()
         self.is_alive = False
         self._directory = directory
         self._network = network
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> None:
@@ -66,7 +70,7 @@ class Door:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "glue.cmd.mqtt", "--interface", "lo", "--network-id", str(self._network),
                  "--port", str(self.port), "--host", HOST, "--anonymous", "--endpoint-name", self.name, "--data-dir",
-                 str(self._directory / "data"), "--shared", "doors"],
+                 str(self._directory / "data"), *self._options],
                 stdout=subprocess.DEVNULL, stderr=errors,
             )  # fmt: skip
 
@@ -79,6 +83,12 @@ class Door:
                 return
             time.sleep(0.02)
         raise TimeoutError(f"{self.name} does not listen: {(self._directory / 'errors').read_text()[-2000:]}")
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
 
     def send(self, number: int) -> None:
         """Send it a signal."""
