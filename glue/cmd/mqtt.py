@@ -4,6 +4,7 @@
     glue mqtt --passwords users --rules rules --tls-cert door.pem --tls-key door.key --ws-port 9001
     glue mqtt passwd users kitchen                             set a password in the file `users`
     glue mqtt --shared doors --anonymous                       be a cluster with the other doors that say so
+    glue mqtt --shared doors --witness --endpoint-name third   no door, but the third vote that two doors need
     glue mqtt clients                                          show the clients of all doors
 
 Without --anonymous and --passwords only clients of this machine may connect.
@@ -73,6 +74,10 @@ def parser() -> common.Parser:
         "--replicas", type=common.count, default=2, metavar="N",
         help="with --shared: acknowledge what N of the first 2N-1 doors have (default: %(default)s)",
     )  # fmt: skip
+    group.add_argument(
+        "--witness", action="store_true",
+        help="with --shared: serve no clients, but vote, so that two doors go on when one of them dies",
+    )  # fmt: skip
     group = made.add_argument_group("clients")
     group.add_argument("--anonymous", action="store_true", help="let clients in that give no user name")
     group.add_argument("--passwords", type=Path, metavar="FILE", help="users and their hashed passwords")
@@ -96,6 +101,8 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         return set_password(Path(words[1]), words[2], arguments.delete)
     if words:
         raise ConfigurationError(f"{' '.join(words)!r}: expected nothing, `clients`, `sessions` or `passwd FILE USER`")
+    if arguments.witness:
+        return witness(arguments, output)
     access = FileAccess(
         arguments.passwords,
         arguments.rules,
@@ -112,7 +119,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         async with glue.aio.Endpoint(**settings) as endpoint:
             data_dir, shared = arguments.data_dir, None
             if arguments.shared is not None:
-                shared = endpoint.model(arguments.shared, voters=2 * arguments.replicas - 1, data_dir=data_dir)
+                shared = endpoint.model(arguments.shared, voters=voters(arguments), data_dir=data_dir)
                 data_dir = None
             async with Gateway(
                 endpoint, host=arguments.host, port=arguments.port, tls=tls,
@@ -133,6 +140,22 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         if isinstance(error, GlueError):
             raise
         raise InterfaceError(f"cannot listen: {error.strerror or error}; choose other ports with --port") from None
+    return common.SUCCESS
+
+
+def voters(arguments: argparse.Namespace) -> int:
+    """How many vote, so that a majority has as many replicas as are asked for."""
+    return 2 * int(arguments.replicas) - 1
+
+
+def witness(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Vote in the cluster until the command ends; it holds all sessions and waiting messages, as each voter does."""
+    if arguments.shared is None:
+        raise ConfigurationError("--witness: give the name of the cluster with --shared")
+    with open_endpoint(arguments, output) as endpoint:
+        endpoint.model(arguments.shared, voters=voters(arguments), data_dir=arguments.data_dir)
+        with common.until_ended(arguments.duration):
+            common.wait_for_end()
     return common.SUCCESS
 
 

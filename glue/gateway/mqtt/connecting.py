@@ -191,6 +191,7 @@ class Connecting(Subscribing):
         if session is not None:
             return session, True
         session = Session(client_id, self.limits.queue_messages, self.limits.queue_bytes)
+        session.is_fresh = packet.clean
         self.sessions[client_id] = session
         return session, False
 

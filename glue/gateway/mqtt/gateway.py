@@ -124,7 +124,10 @@ class Gateway:
         self._is_closed = False
 
     async def start(self) -> Self:
-        """Listen. Raises OSError if a port cannot be had, StorageError if the data directory cannot be used."""
+        """Listen. Raises OSError if a port cannot be had, StorageError if the data directory cannot be used.
+
+        With `shared` and no majority in reach, the door soon serves what needs none, and the rest once there is one.
+        """
         door = self._door = Door(self.broker, self._after)
         try:
             if self._joining is not None:
@@ -141,7 +144,8 @@ class Gateway:
         except BaseException:
             await door.close()
             raise
-        self._neighbours.flush, self._neighbours.address = door.flush, self._address()
+        self._neighbours.flush, self._neighbours.spawn = door.flush, door.spawn
+        self._neighbours.address = self._address()
         self._neighbours.begin()
         self._sender = asyncio.create_task(self._send(), name="glue mqtt")
         self._system.begin(time.monotonic())

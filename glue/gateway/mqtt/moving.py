@@ -4,6 +4,8 @@ At the request of the new door, the old door hands over everything and forgets t
 messages, messages in flight with packet ids, and the state of QoS 2. Until publishers know the interest of the new
 door, the old door goes on to collect messages. The new door fetches these half a second later, except what it received
 itself: messages of the same topic and payload.
+
+When a door was dead, its clients have new sessions elsewhere. Once it is back, it hands over what had waited for them.
 """
 
 from __future__ import annotations
@@ -103,23 +105,43 @@ class Moving(Connecting):
             else:
                 self.put(now, session, parcel)
 
+    def left_over(self, now: float, session: Session) -> list[Any]:
+        """What waits for a session since before this process began, for `give_late`, as its client is elsewhere.
+
+        A message of QoS 2 that is under way is not part of it: the client may have it.
+        """
+        if not session.is_kept or session.client is not None or not self._gather(now, session):
+            return []
+        parcels = [parcel.part(place, place + 1) for parcel, place in session.inflight.values() if parcel.qos == 1]
+        parcels += [parcel.part(place, place + 1) for parcel in session.queue for place in range(parcel.run.count)]
+        to_unix = self.wall_clock() - now
+        return [_value(parcel, to_unix) for parcel in parcels if parcel.run.offset < self.recovered_to]
+
+    def give_late(self, now: float, client_id: str, values: list[Any]) -> bool:
+        """Take what has waited for a client at a door that was dead; returns whether its session is here."""
+        session = self.sessions.get(client_id)
+        if session is None:
+            return False
+        if session.is_fresh or session.expiry <= 0:
+            return True  # its client wanted to begin anew
+        try:
+            parcels = [_parcel(value, now - self.wall_clock()) for value in values]
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+            self.statistics["malformed sessions of other doors"] += 1
+            return False
+        for parcel in parcels:
+            self.put(now, session, parcel)
+        self.tell(f"{len(parcels)} messages for {client_id!r} come from a door that was dead")
+        return True
+
     def others(self, now: float) -> list[dict[str, Any]]:
         """What to show of sessions that are at no door, if this one shows them."""
         return []
 
     def _session_value(self, now: float, session: Session) -> Any:
-        to_unix = self.wall_clock() - now
-        if self.store is not None and session.is_kept:
-            self.unshelve(now, session)
-            while session.read_at is not None and session.queued_bytes <= MOVED_BYTES:
-                before = session.read_at
-                self._read_all(now, session)
-                if session.read_at == before:
-                    break
-        if session.queued_bytes > MOVED_BYTES:
-            if session.is_kept:
-                self.shelve(session)
+        if not self._gather(now, session):
             return None
+        to_unix = self.wall_clock() - now
         inflight = [
             [number, _value(parcel.part(place, place + 1), to_unix)]
             for number, (parcel, place) in session.inflight.items()
@@ -134,6 +156,21 @@ class Moving(Connecting):
             "received": list(session.received),
             "queue": _queue_value(session, to_unix),
         }
+
+    def _gather(self, now: float, session: Session) -> bool:
+        """Read all that waits for a session from the log; returns False if that is too much."""
+        if self.store is not None and session.is_kept:
+            self.unshelve(now, session)
+            while session.read_at is not None and session.queued_bytes <= MOVED_BYTES:
+                before = session.read_at
+                self._read_all(now, session)
+                if session.read_at == before:
+                    break
+        if session.queued_bytes > MOVED_BYTES:
+            if session.is_kept:
+                self.shelve(session)
+            return False
+        return True
 
     def _read_all(self, now: float, session: Session) -> None:
         """Read on in the log behind what waits already."""

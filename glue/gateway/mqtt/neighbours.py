@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -53,6 +53,9 @@ class Neighbours(Plugin):
         """Where clients reach this door: host and port."""
         self.flush: Callable[[], None] = lambda: None
         """Writes what the broker has for its clients."""
+        self.spawn: Callable[[Coroutine[Any, Any, None]], None] = Coroutine.close
+        """Runs a coroutine beside all else."""
+        self._late: set[str] = set()  # clients whose messages are being handed over
         self._successor = ""
         self._new: dict[str, int] = {}  # what is to be announced: client ids and their epochs
         self._subscription: Subscription | None = None
@@ -150,19 +153,34 @@ class Neighbours(Plugin):
             if own and (own, self._endpoint.id) > (number, message.publisher_id):
                 self._new[client_id] = own
             elif session is not None:
-                self._move(session, message.publisher)
+                self._move(session, message.publisher, message.publisher_id)
         self._broker.statistics["announcements of other doors"] += 1
 
-    def _move(self, session: Session, door: str) -> None:
-        """End a session, because its client has connected to another door."""
+    def _move(self, session: Session, door: str, id: str) -> None:
+        """End a session, because its client has connected to another door; what waited here goes there."""
         now = time.monotonic()
         client = session.client
         if client is not None:
             self._broker.statistics["connections taken over"] += 1
             self._broker.end(now, client, codes.SESSION_TAKEN_OVER, f"the client id connects at door {door}")
             self._broker.lost(now, client)
-        if self._broker.sessions.get(session.client_id) is session:
-            self._broker.end_session(now, session)
+        if self._broker.sessions.get(session.client_id) is not session:
+            return
+        if session.client_id not in self._late:
+            if values := self._broker.left_over(now, session):
+                self._late.add(session.client_id)
+                self.spawn(self._hand_late(session, id, values))
+            else:
+                self._broker.end_session(now, session)
+
+    async def _hand_late(self, session: Session, door: str, values: list[Any]) -> None:
+        """Hand over what waited here while this door was dead; the session stays if the other door does not take it."""
+        is_taken = await self._ask(door, "late", [session.client_id, values]) is True
+        self._late.discard(session.client_id)
+        if is_taken and self._broker.sessions.get(session.client_id) is session and session.client is None:
+            session.queued = 0  # they are not lost
+            self._broker.end_session(time.monotonic(), session)
+            self.flush()
 
     def _answer(self, request: Request) -> Any:
         """Tell of the clients or the sessions of this door, or hand over a session."""
@@ -189,7 +207,11 @@ class Neighbours(Plugin):
                 self._broker.give_retained(now, values)
                 self.flush()
                 return True
-            case ["address" | "give" | "retain", str(), _]:
+            case ["late", self._endpoint.id, [str(client_id), list(values)]]:
+                is_taken = self._broker.give_late(now, client_id, values)
+                self.flush()
+                return is_taken
+            case ["address" | "give" | "late" | "retain", str(), _]:
                 return None
         sessions = list(self._broker.sessions.values())[:SHOWN]
         if request.payload == "clients":

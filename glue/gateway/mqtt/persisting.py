@@ -29,6 +29,8 @@ class Persisting(BrokerState):
     """Stores what sessions need after the end of the process. Without `store` it does nothing."""
 
     store: SessionStore | None = None
+    recovered_to = 0
+    """The end of what was stored before this process began."""
 
     @property
     def stored_to(self) -> int:

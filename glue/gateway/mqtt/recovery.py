@@ -28,6 +28,7 @@ def recover(now: float, broker: Broker, store: Store) -> None:
             for event in entry:
                 recovery.apply(event)
     broker.store = store
+    broker.recovered_to = store.end
     recovery.end()
 
 

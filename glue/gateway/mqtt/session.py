@@ -53,6 +53,7 @@ class Session:
         "expires_at",
         "expiry",
         "inflight",
+        "is_fresh",
         "is_kept",
         "next_id",
         "queue",
@@ -90,6 +91,7 @@ class Session:
         self.epoch = 0  # of its last connection, larger than those before at any door
         self.arrivals: Counter[tuple[str, bytes]] | None = None  # what came since it moved here, for a moment
         self.claim = 0  # in a cluster: the number of the claim on it, 0 for none, LOST once another door has it
+        self.is_fresh = False  # whether its client asked for a new one
         self.is_kept = False  # whether it is in the log, too
         self.read_at: int | None = None  # where it reads on in the log; None if all messages are in its queue
         self.shelved: dict[int, tuple[int, int]] = {}  # while it is away: packet id → offset, QoS and retain flag << 2
@@ -178,7 +180,9 @@ class Session:
 class Subscription:
     """A topic filter of a session, with options (MQTT 5, section 3.8.3.1)."""
 
-    __slots__ = ("filter", "identifier", "no_local", "order", "qos", "retain_as_published", "session", "since")
+    __slots__ = (
+        "filter", "identifier", "is_early", "no_local", "order", "qos", "retain_as_published", "session", "since",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -197,6 +201,7 @@ class Subscription:
         self.retain_as_published = retain_as_published
         self.identifier = identifier
         self.order = 0
+        self.is_early = False  # whether it waits for the retained messages of a cluster
         self.since = 0  # the offset in the log of the door from which on it gets messages
 
     @property

@@ -52,6 +52,7 @@ class Door:
         self.broker.apply(now, [change.past for change in everything])
         self.shared.door = number
         self.shared.is_ready = True
+        self.broker.joined(now)
 
     def link(self, version: int = 4) -> mqtt.Device:
         """A connection that has not said anything."""

@@ -315,3 +315,19 @@ def test_malformed_changes_are_counted_and_left_out() -> None:
     door.broker.apply(door.now, [Change(f"{kind}/{mark('s')}", b'{"next": "x"}', 2_000) for kind in "oafpw"])
     door.sweeping.sweep(door.now, [door.shared.name])
     assert replica.progress(mark("s")).next == 0
+
+
+def test_a_client_that_came_before_the_cluster_gets_what_is_retained_there_once_it_is_found() -> None:
+    cluster = Cluster()
+    first, second = cluster.doors
+    second.broker.has_joined = False
+    early = second.link()
+    early.send(mqtt.connect("early"), mqtt.subscribe(1, ("r/#", 1)), mqtt.subscribe(2, ("$share/g/r/#", 1)))
+    assert [one.kind for one in early.read()] == [2, 9, 9]
+    cluster.connect(first, "p").send(mqtt.publish("r/1", b"kept", 1, 1, retain=True, version=5))
+    cluster.settle()
+    assert [(one.payload, one.retain) for one in early.messages()] == [(b"kept", False), (b"kept", False)]
+    second.broker.joined(cluster.now)
+    assert [(one.payload, one.retain) for one in early.messages()] == [(b"kept", True)]
+    second.broker.joined(cluster.now)
+    assert early.messages() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
@@ -16,6 +17,7 @@ from glue.gateway.mqtt import Gateway
 from glue.gateway.mqtt.cluster import joining
 from glue.gateway.thread import in_thread
 from tests.gateway.mqtt.test_door import PahoClient
+from tests.support import mqtt
 from tests.support.lan import PATIENCE, Lan
 
 paho = pytest.importorskip("paho.mqtt.client")
@@ -98,3 +100,27 @@ def test_a_session_goes_on_at_another_door(doors: list[tuple[Gateway, ExitStack]
     assert other.next() == ("t/3", b"three", 0, True)
     for client in (back, other, publisher):
         client.close()
+
+
+def test_a_door_without_the_others_serves_what_needs_none_until_two_witnesses_come(
+    lan: Lan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "START_TIMEOUT", 0.01)
+    with opened(lan, "door-0") as door:
+
+        def code_of_kept() -> int:
+            with socket.create_connection(("127.0.0.1", door.port or 0)) as made:
+                made.sendall(mqtt.connect("stays", 4, clean=False))
+                return made.recv(4)[3]
+
+        early = PahoClient("early", door.port)
+        early.subscribe("t/#")
+        assert code_of_kept() == 3, "the server is unavailable"
+        early.paho.publish("t/1", b"served")
+        assert early.next() == ("t/1", b"served", 0, False)
+        for name in ("witness-1", "witness-2"):
+            lan.start(name).model("doors", voters=3, election_timeout=0.2)
+        wait(lambda: code_of_kept() == 0)
+        early.paho.publish("t/2", b"promised", 1).wait_for_publish(PATIENCE)
+        assert early.next() == ("t/2", b"promised", 0, False)
+        early.close()

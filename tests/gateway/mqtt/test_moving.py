@@ -184,3 +184,30 @@ def test_a_malformed_session_of_another_door_is_left_out(value: object) -> None:
     new.broker.give(new.now, value)
     assert new.broker.sessions == {}
     assert new.broker.statistics["malformed sessions of other doors"] == 1
+
+
+@pytest.mark.parametrize("is_fresh", [False, True])
+def test_what_waited_at_a_door_that_was_dead_goes_to_the_new_session_of_its_client(is_fresh: bool) -> None:
+    old, new = Bench(directory=SimulatedDisk(Random(1))), Bench(directory=SimulatedDisk(Random(2)))
+    subscriber = old.subscriber(("t", 2), client_id="s", version=5, clean=False, raw=HOUR)
+    publisher = old.connect("p")
+    publisher.send(mqtt.publish("t", b"under way", 1, 1), mqtt.publish("t", b"perhaps there", 2, 2))
+    settle(old)
+    subscriber.leave()
+    publisher.send(mqtt.publish("t", b"waits", 2, 3))
+    settle(old)
+    old = Bench(directory=old.store.directory, now=old.now)  # type: ignore[union-attr]
+    device = new.link(5)
+    device.send(mqtt.connect("s", 5, clean=is_fresh, raw=HOUR), mqtt.subscribe(1, ("t", 2), version=5))
+    settle(new)
+    device.read()
+    for bench in (old, new):
+        bench.connect("p").send(mqtt.publish("t", b"of both", 1, 1))
+        settle(bench)
+    left = old.broker.left_over(old.now, old.broker.sessions["s"])
+    assert [one[0][2] for one in left] != []
+    assert not new.broker.give_late(new.now, "unknown", left)
+    assert not new.broker.give_late(new.now, "s", [[3]]) or is_fresh
+    assert new.broker.give_late(new.now, "s", left)
+    settle(new)
+    assert device.payloads() == [b"of both", *([] if is_fresh else [b"under way", b"waits"])]

@@ -37,11 +37,26 @@ class Delivering(Broker):
         self.wall_clock = shared.wall_clock
         self.is_chosen = False
         """Whether this door stores what endpoints publish, and clears the log."""
+        self.has_joined = False
+        """Whether this door has seen the cluster."""
 
     @property
     def stored_to(self) -> int:
         """Has grown if something is to be committed."""
         return self.shared.noted
+
+    def joined(self, now: float) -> None:
+        """Note that the door sees the cluster now; clients that came before get what is retained there."""
+        self.has_joined = True
+        early = [one for session in self.sessions.values() for one in session.subscriptions.values() if one.is_early]
+        for subscription in early:
+            subscription.is_early = False
+            for message in self.retained.find(subscription.filter):
+                self._give_retained(now, subscription.session, subscription, message)
+
+    def _replay(self, now: float, session: Session, subscription: Subscription) -> None:
+        super()._replay(now, session, subscription)
+        subscription.is_early = not (self.has_joined or subscription.is_shared)
 
     # ---------------------------------------------------------------------------------------- publications
 

@@ -14,7 +14,7 @@ from random import Random
 from glue.aio import Endpoint
 from glue.aio.model import Model, Watch
 from glue.endpoint.message import Message
-from glue.errors import GlueError, MinorityError, RefusedError
+from glue.errors import ClosedError, GlueError, MinorityError, RefusedError
 from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.cluster.broker import ClusterBroker
 from glue.gateway.mqtt.cluster.delivering import NO_MAJORITY
@@ -33,8 +33,11 @@ CALL_TIMEOUT = 5.0
 PATIENCE = 3.0
 """Seconds without a leader of the model after which a door promises nothing more: elections are over by then."""
 
-START_TIMEOUT = 30.0
-"""Seconds that a door which starts waits for a majority of the voters."""
+START_TIMEOUT = 4.0
+"""Seconds that a door which starts waits for a majority of the voters; then it serves what needs none."""
+
+TRY_TIMEOUT = 2.0
+"""Seconds until a door that has not joined the cluster tries again."""
 
 LAZY = 0.05
 """Seconds that acknowledgements of clients wait for company."""
@@ -67,23 +70,42 @@ class Joining:
         self._lazy: asyncio.TimerHandle | None = None
         self._led_at = self._looked_at = self._settled_at = 0.0
         self._was_full = False
+        self._trouble = "no majority of the voters was found"
 
     async def start(self, flush: Callable[[], None]) -> None:
-        """Follow the cluster, and get a number in it; `flush` writes to clients what the broker has for them.
+        """Join the cluster; `flush` writes to clients what the broker has for them.
 
-        Raises MinorityError if no majority is in reach in time.
+        Without a majority in reach this goes on later; until then the broker serves what needs no other door.
         """
         self._flush = flush
-        if not await self._model.wait_until_ready(START_TIMEOUT):
-            raise MinorityError(f"no majority of the voters of the model {self._model.name!r} was found")
-        self._watch = await self._model.watch("#", self._changed)
-        await self._register()
+        self._looked_at = time.monotonic()
+        work = (self._join(), self._propose(), self._tick())
+        self._tasks = [asyncio.create_task(one, name="glue mqtt cluster") for one in work]
+        await asyncio.wait(self._tasks[:1], timeout=START_TIMEOUT)
+        if not self.broker.has_joined:
+            logger.warning("sessions that stay, wills and QoS 1 and 2 are refused until then: %s", self._trouble)
+
+    async def _join(self) -> None:
+        """Follow the cluster, and get a number in it."""
+        while True:
+            try:
+                await self._model.get("d/0", timeout=TRY_TIMEOUT)  # so that a majority is in reach
+                if self._watch is None:
+                    self._watch = await self._model.watch("#", self._changed)
+                await self._register()
+                break
+            except ClosedError:
+                return
+            except GlueError as error:
+                self._trouble = str(error)
+                await asyncio.sleep(LAZY)
         now = time.monotonic()
-        self._led_at = self._looked_at = now
+        self._led_at = now
         self._settled_at = now + SETTLE
         self.shared.is_ready = True
-        work = (self._propose(), self._tick())
-        self._tasks = [asyncio.create_task(one, name="glue mqtt cluster") for one in work]
+        self.broker.joined(now)
+        logger.info("the door is number %d of the cluster %r", self.shared.door, self._model.name)
+        self._flush()
 
     async def close(self) -> None:
         """Commit what waits, if that is possible soon, and leave the cluster."""
@@ -115,6 +137,8 @@ class Joining:
             try:
                 expected = Expect(f"d/{number}", ABSENT if former is None else former)
                 await self._model.transaction(expected, Set(f"d/{number}", shared.name))
+            except MinorityError:
+                raise
             except RefusedError:
                 await asyncio.sleep(LAZY)
                 continue
@@ -226,6 +250,8 @@ class Joining:
     def _look(self, now: float) -> None:
         shared = self.shared
         was_paused, self._looked_at = now - self._looked_at > 3 * INTERVAL, now
+        if not self.broker.has_joined:
+            return
         if self._model.leader is not None or was_paused:
             self._led_at = now
         if self._model.leader is not None:
