@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import IO, Any
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -66,13 +66,19 @@ class Door:
 
     def launch(self) -> None:
         """Start it."""
-        with (self._directory / "errors").open("ab") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "glue.cmd.mqtt", "--interface", "lo", "--network-id", str(self._network),
-                 "--port", str(self.port), "--host", HOST, "--anonymous", "--endpoint-name", self.name, "--data-dir",
-                 str(self._directory / "data"), *self._options],
-                stdout=subprocess.DEVNULL, stderr=errors,
-            )  # fmt: skip
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "glue.cmd.mqtt", "--interface", "lo", "--network-id", str(self._network),
+             "--port", str(self.port), "--host", HOST, "--anonymous", "--endpoint-name", self.name, "--data-dir",
+             str(self._directory / "data"), *self._options],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        threading.Thread(target=self._log, args=(self._process.stderr,), daemon=True).start()
+
+    def _log(self, stream: IO[bytes]) -> None:
+        """Write down what it logs, with the time."""
+        with stream, (self._directory / "errors").open("ab", buffering=0) as errors:
+            for line in stream:
+                errors.write(b"%.3f %s" % (time.monotonic(), line))
 
     def wait(self) -> None:
         """Wait until it lets in a client with a session that stays."""
@@ -113,6 +119,7 @@ class Client:
         self.name, self.qos = name, qos
         self.door = doors[0]
         self.got: Counter[bytes] = Counter()
+        self.places: dict[bytes, list[str]] = {}  # where each message of QoS 2 came
         self.newest = 0.0
         self.acknowledged: set[bytes] = set()
         self._doors = doors
@@ -156,6 +163,9 @@ class Client:
 
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
         self.got[message.payload] += 1
+        if self.qos == 2:
+            place = f"{self.door.name} {time.monotonic():.3f} (id {message.mid}{', again' * message.dup})"
+            self.places.setdefault(message.payload, []).append(place)
         if message.topic == "t/x":
             self.newest = max(self.newest, float(message.payload.split()[2]))
 
@@ -217,7 +227,7 @@ def run(doors: list[Door], kills: int) -> None:
         affected = [one for one in subscribers if one.door is door]
         door.end(signal.SIGKILL)
         connection.close()
-        at = time.monotonic()
+        at = killed_at = time.monotonic()
         while any(one.newest < at for one in affected) and time.monotonic() < at + 30:
             time.sleep(0.005)
         gaps.append(time.monotonic() - at)
@@ -226,7 +236,8 @@ def run(doors: list[Door], kills: int) -> None:
         door.launch()
         door.wait()
         starts.append(time.monotonic() - at)
-        print(f"{number + 1}: {len(affected)} subscribers went on after {gaps[-1]:.2f} s", flush=True)
+        print(f"{number + 1}: {len(affected)} subscribers went on after {gaps[-1]:.2f} s, {door.name} was killed at "
+              f"{killed_at:.3f} and served {starts[-1]:.2f} s after its start", flush=True)  # fmt: skip
     is_ended.set()
     for thread in pacing:
         thread.join()
@@ -243,6 +254,8 @@ def run(doors: list[Door], kills: int) -> None:
         for payload, count in one.got.items():
             qos = 2 if payload.startswith(b"will") else min(one.qos, int(payload[6:7]))
             twice[f"QoS {qos}"] += count > 1
+            if qos == 2 and count > 1:
+                print(f"{one.name} got {payload!r} {count} times, at {', '.join(one.places[payload])}")
     wills = Counter(one.got[b"will %d" % number] for one in subscribers if one.qos == 2 for number in range(kills))
     never = sum(one.still_waiting() for one in publishers)
     print(f"{kills} kills: {len(acknowledged)} acknowledged, {never} never; lost at the four subscribers: {lost}")
@@ -323,7 +336,7 @@ def main() -> None:
                     door.end()
             if os.environ.get("SHOW_ERRORS"):
                 for name in NAMES:
-                    print((Path(path) / name / "errors").read_text()[-3000:])
+                    print(name, (Path(path) / name / "errors").read_text())
 
 
 if __name__ == "__main__":

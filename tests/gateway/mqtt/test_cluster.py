@@ -331,3 +331,20 @@ def test_a_client_that_came_before_the_cluster_gets_what_is_retained_there_once_
     assert [(one.payload, one.retain) for one in early.messages()] == [(b"kept", True)]
     second.broker.joined(cluster.now)
     assert early.messages() == []
+
+
+def test_a_sweep_proposes_nothing_again_that_is_under_way() -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    for number in range(5):
+        cluster.connect(door, f"s{number}").leave()
+    cluster.settle()
+    cluster.now += 3_601.0
+    door.advance(cluster.now)
+    door.broker.is_chosen = True
+    for _ in range(100):  # while the model is slow
+        door.sweeping.sweep(cluster.now, [door.shared.name])
+    assert door.shared.size < 5 * 1_000
+    cluster.settle()
+    assert not door.shared.replica.owners
+    assert door.broker.statistics["sessions expired"] == 5

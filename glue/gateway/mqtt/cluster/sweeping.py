@@ -2,7 +2,8 @@
 
 Every door gives back what it owns without a connection. So do the others for dead doors, one after the other. One
 door, the chosen one, does the rest. Should two doors do the same, the model lets only one of them do each thing: every
-unit expects what its door has seen.
+unit expects what its door has seen. What is proposed is not proposed again before its outcome is known: a slow model
+would get slower with each sweep.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from heapq import nsmallest
 
 from glue.gateway.mqtt.cluster.broker import ClusterBroker
 from glue.gateway.mqtt.cluster.keys import Owner
-from glue.gateway.mqtt.cluster.units import Unit, forget, guarded
+from glue.gateway.mqtt.cluster.units import Done, Unit, forget, guarded
 from glue.model.state import Delete, Update
 
 INTERVAL = 0.5
@@ -36,6 +37,8 @@ class Sweeping:
         self._shared = broker.shared
         self._missing: dict[str, float] = {}  # since when a door is unknown
         self._odd: set[tuple[str, int]] = set()  # own sessions without a connection, at the last sweep
+        self._proposed: set[str] = set()  # sessions whose change is under way
+        self._drops = 0  # how often the door had been cut off then
         self._clearing = -1  # how often the door had been cut off when it proposed to remove messages; -1: it did not
 
     def sweep(self, now: float, living: Collection[str]) -> None:
@@ -44,6 +47,9 @@ class Sweeping:
         if not shared.is_ready:
             self._missing.clear()
             return
+        if self._drops != shared.drops:
+            self._drops = shared.drops
+            self._proposed.clear()
         replica, unix = shared.replica, shared.wall_clock()
         odd, left = set[tuple[str, int]](), TOGETHER
         doors = {owner[1] for owner in replica.owners.values()} - {"", shared.name}
@@ -54,6 +60,8 @@ class Sweeping:
         for hash, owner in list(replica.owners.items()):
             if left <= 0:
                 break
+            if hash in self._proposed:
+                continue
             if owner[1] in dead:
                 self._bury(now, hash, owner)
                 left -= 1
@@ -71,6 +79,18 @@ class Sweeping:
         if broker.is_chosen and self._clearing != shared.drops:
             self._clear(now)
 
+    def _propose(self, hash: str, unit: Unit, then: Done = lambda now: None) -> None:
+        """Propose a change of a session; `then` is called once it is committed."""
+        self._proposed.add(hash)
+        unit.committed = partial(self._settled, hash, then)
+        unit.refused = partial(self._settled, hash, lambda now: None)
+        self._shared.propose(unit)
+        self._shared.is_urgent = True
+
+    def _settled(self, hash: str, then: Done, now: float) -> None:
+        self._proposed.discard(hash)
+        then(now)
+
     def _has(self, owner: Owner) -> bool:
         session = self._broker.sessions.get(owner[0])
         return session is not None and session.claim == owner[2]
@@ -82,8 +102,7 @@ class Sweeping:
         unit = guarded(hash, owner, will)
         expiry = float(replica.terms.get(hash, {}).get("expiry", 0))
         unit.add(*self._broker.leaving(now, hash, owner, expiry, will))
-        self._shared.propose(unit)
-        self._shared.is_urgent = True
+        self._propose(hash, unit)
 
     def _end(self, now: float, unix: float, hash: str, owner: Owner) -> bool:
         """Publish a will that is due, and end a session that has been away for too long; whether there was anything."""
@@ -95,28 +114,30 @@ class Sweeping:
             return False
         unit = guarded(hash, owner, will)
         if is_over:
-            self._broker.statistics["sessions expired"] += 1
             unit.add(*forget(hash))
         else:
             unit.add(Delete(f"w/{hash}"))
         if is_due and will is not None:
             unit.add(*self._broker.will_operations(now, will))
-        self._shared.propose(unit)
-        self._shared.is_urgent = True
+        self._propose(hash, unit, partial(self._count, "sessions expired") if is_over else lambda now: None)
         return True
+
+    def _count(self, name: str, now: float) -> None:
+        self._broker.statistics[name] += 1
 
     def _make_room(self, now: float) -> None:
         """End the sessions that have been away longest, as there are too many."""
         replica, limits = self._shared.replica, self._broker.limits
         away = [
-            (replica.terms.get(hash, {}).get("away", 0.0), hash) for hash, one in replica.owners.items() if not one[1]
+            (replica.terms.get(hash, {}).get("away", 0.0), hash)
+            for hash, one in replica.owners.items()
+            if not one[1] and hash not in self._proposed
         ]
         for _, hash in nsmallest(min(TOGETHER, len(away) - limits.sessions), away):
             owner, will = replica.owners[hash], replica.wills.get(hash)
             unit = guarded(hash, owner, will)
             unit.add(*forget(hash), *(self._broker.will_operations(now, will) if will is not None else ()))
-            self._shared.propose(unit)
-            self._broker.statistics["sessions ended for room"] += 1
+            self._propose(hash, unit, partial(self._count, "sessions ended for room"))
             self._broker.warn(f"the session of {owner[0]} ends: {limits.sessions} clients are away")
 
     # ------------------------------------------------------------------------------------------ messages
@@ -158,10 +179,11 @@ class Sweeping:
                 if messages[hash] > limits.queue_messages or sizes[hash] > limits.queue_bytes:
                     firsts[hash] = entry.end
         for hash, first in firsts.items():
+            if hash in self._proposed:
+                continue
             owner = replica.owners[hash]
             unit = Unit(guarded(hash, owner, None).guards[:1], [Update(f"p/{hash}", {"next": first})])
-            unit.committed = partial(self._dropped, owner[0])
-            self._shared.propose(unit)
+            self._propose(hash, unit, partial(self._dropped, owner[0]))
 
     def _dropped(self, client_id: str, now: float) -> None:
         self._broker.statistics["messages dropped"] += 1
