@@ -237,13 +237,22 @@ class Exam:
         peers = list(self._members.table)
         self._random.shuffle(peers)
         self._round = RoundSender(now, order, peers)
-        for id in self._round.peers:
-            if not (peer := self._members.table[id]).is_verified:  # it has credit for few pings, or for none
+        self._ask_proofs(now, self._round)
+
+    def _ask_proofs(self, now: float, running: RoundSender) -> None:
+        """Ask peers to return a token, as long as they have not: until then they have credit for few pings, or none.
+
+        Each multicast ping of theirs gives credit for one more question, so that one that was lost, or had no credit,
+        does not look like a blocked way.
+        """
+        for id in running.chosen:
+            if (peer := self._peer(id)) is not None and not peer.is_verified:
                 self._sender.ask_proof(now, peer)
 
     def _send_pings(self, now: float, running: RoundSender) -> None:
+        self._ask_proofs(now, running)
         if not running.has_begun:
-            running.peers = [id for id in running.peers if (peer := self._peer(id)) is not None and peer.is_verified]
+            running.peers = [id for id in running.chosen if (peer := self._peer(id)) is not None and peer.is_verified]
             self.links.begin(running.order, running.peers)
         place = running.next(now)
         number, pings = running.order.number, running.order.pings

@@ -24,7 +24,8 @@ class RoundSender:
         """`peers` in random order."""
         self.order = order
         self.due = now + PROOF
-        self.peers = peers[: max(LEAST_PINGED, PINGED // max(len(peers), 1))]
+        self.chosen = peers[: max(LEAST_PINGED, PINGED // max(len(peers), 1))]
+        self.peers: Sequence[str] = ()  # those of them that are pinged by unicast, from the first ping on
         self._place = 0
 
     def next(self, now: float) -> int:

@@ -138,6 +138,20 @@ def test_one_way_without_multicast_and_large_datagrams_shows_in_that_direction_o
     assert (back["multicast"], back["unicast"], back["large_unicast"]) == ([16, 16], [16, 16], [4, 4])
 
 
+def test_a_question_for_proof_that_was_lost_is_repeated_during_the_round() -> None:
+    lan = Lan(0)
+    lan.is_dropped = lambda source, host, frame: source is one and bool(frame.address)
+    one, other = lan.add(1), lan.add(2)
+    lan.run(1.5)
+    exam(one).start_round(20)
+    one.due = -math.inf
+    lan.run(exam_round.PROOF + 0.01)
+    lan.is_dropped = lambda source, host, frame: False
+    assert not link(one, other)["verified"]
+    lan.run(0.5)
+    assert (link(one, other)["verified"], link(one, other)["pinged"]) == (True, False)
+
+
 def test_many_endpoints_ping_only_some_of_their_peers() -> None:
     lan, hosts = ready(60)
     lan.sent.clear()
