@@ -2,15 +2,16 @@
 #define _DEFAULT_SOURCE /* struct ip_mreq and clock_gettime beside -std=c99 */
 #include "glue.h"
 #include <arpa/inet.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #define DROP(why) do { g->counts[GLUE_##why]++; return; } while (0)
 #define EACH(kind, at, list) for (struct kind *at = (list); at < (list) + sizeof(list) / sizeof *(list); at++)
 #define BIT(i) ((uint32_t)1 << (i))
+#define NONE UINT64_MAX /* no number */
 #define NAME(WHAT) #WHAT,
 const char *const glue_counters[GLUE_COUNTERS] = {GLUE_COUNT(NAME)};
 
@@ -38,8 +39,7 @@ static int open_network(struct glue *g) { /* multicast has a TTL of 1 and comes 
            !setsockopt(g->unicast, IPPROTO_IP, IP_MULTICAST_IF, &join.imr_interface, sizeof join.imr_interface);
 }
 static void close_network(struct glue *g) {
-    if (g->unicast >= 0) close(g->unicast);
-    if (g->multicast >= 0) close(g->multicast);
+    close(g->unicast), close(g->multicast); /* of -1, nothing */
     g->unicast = g->multicast = -1;
 }
 static void send_datagram(struct glue *g, struct glue_address to) {
@@ -47,19 +47,17 @@ static void send_datagram(struct glue *g, struct glue_address to) {
     ssize_t sent = sendto(g->unicast, g->out, g->used, 0, (struct sockaddr *)&address, sizeof address);
     g->counts[sent == (ssize_t)g->used ? GLUE_SENT : GLUE_SEND_FAILED]++;
 }
-static int receive_datagram(struct glue *g, int from, struct glue_address *source) {
+static int receive_from(struct glue *g, int from, int is_multicast) { /* 0: nothing is there */
     struct sockaddr_in address;
     socklen_t size = sizeof address;
     ssize_t got = recvfrom(from, g->in, sizeof g->in, MSG_DONTWAIT, (struct sockaddr *)&address, &size);
-    if (got >= 0) *source = (struct glue_address){address.sin_addr.s_addr, address.sin_port};
-    return (int)got;
+    struct glue_address source = {address.sin_addr.s_addr, address.sin_port};
+    if (got >= 0) glue_receive(g, g->in, (size_t)got, source, is_multicast);
+    return got >= 0;
 }
 static void wait_network(struct glue *g, int wait_ms) {
-    struct timeval time = {wait_ms / 1000, wait_ms % 1000 * 1000};
-    fd_set set;
-    FD_ZERO(&set);
-    FD_SET(g->unicast, &set), FD_SET(g->multicast, &set);
-    select((g->unicast > g->multicast ? g->unicast : g->multicast) + 1, &set, NULL, NULL, &time);
+    struct pollfd sockets[2] = {{.fd = g->unicast, .events = POLLIN}, {.fd = g->multicast, .events = POLLIN}};
+    poll(sockets, 2, wait_ms);
 }
 
 /* ---- reading JSON in place: a span is a piece of text, a value one that was taken whole ------------------------ */
@@ -67,21 +65,18 @@ struct span { const char *at, *end; };
 static int is_one_of(char c, const char *set) { return c && strchr(set, c); }
 /* Take the next value of a list, or the next key or value of an object, without looking into it; 0 at the end. */
 static int next(struct span *s, struct span *value) {
+    int depth = 0, is_quoted = 0;
     while (s->at < s->end && is_one_of(*s->at, " \t\r\n,:")) s->at++;
-    value->at = s->at;
-    for (int depth = 0; s->at < s->end;) {
-        char c = *s->at++;
-        if (c == '"') {
-            for (; s->at < s->end && *s->at != '"'; s->at++) if (*s->at == '\\' && ++s->at == s->end) return 0;
-            if (s->at == s->end) return 0;
-            s->at++;
-        } else if (is_one_of(c, "[{")) depth++;
-        else if (is_one_of(c, "]}") && --depth < 0) return 0;
-        else if (!depth && !is_one_of(c, "]}"))
-            while (s->at < s->end && !is_one_of(*s->at, " \t\r\n,:]}[{\"")) s->at++;
-        if (!depth) return value->end = s->at, 1;
+    for (value->at = s->at; s->at < s->end; s->at++) {
+        if (is_quoted && *s->at == '\\') s->at += s->at + 1 < s->end;
+        else if (*s->at == '"') is_quoted = !is_quoted;
+        else if (is_quoted) continue;
+        else if (is_one_of(*s->at, "[{")) depth++;
+        else if (is_one_of(*s->at, "]}")) depth--;
+        else if (!depth && is_one_of(*s->at, " \t\r\n,:")) break;
     }
-    return 0;
+    value->end = s->at;
+    return value->at < value->end && !depth && !is_quoted;
 }
 static int enter(struct span value, char bracket, struct span *inside) { /* go into a list or an object, if it is one */
     *inside = (struct span){value.at + 1, value.end - 1};
@@ -94,21 +89,26 @@ static int find(struct span object, const char *name, struct span *value) {
     for (struct span key; next(&object, &key) && next(&object, value);) if (is_text(key, name)) return 1;
     return 0;
 }
-static int elements(struct span list, struct span *found) { /* how many values a list has; 0 for more than 8 */
-    struct span inside, value;
-    int count = 0;
-    if (enter(list, '[', &inside)) for (; next(&inside, &value); found[count++] = value) if (count == 8) return 0;
-    return count;
+static uint64_t number(struct span v) {
+    uint64_t n = 0;
+    if (v.end == v.at || v.end - v.at > 16) return NONE;
+    for (; v.at < v.end && *v.at >= '0' && *v.at <= '9'; v.at++) n = n * 10 + (uint64_t)(*v.at - '0');
+    return v.at == v.end && n < (uint64_t)1 << 53 ? n : NONE;
 }
-static int number(struct span v, uint64_t *n) {
-    if (v.end == v.at || v.end - v.at > 16) return 0;
-    for (*n = 0; v.at < v.end && *v.at >= '0' && *v.at <= '9'; v.at++) *n = *n * 10 + (uint64_t)(*v.at - '0');
-    return v.at == v.end && *n < (uint64_t)1 << 53;
-}
-static uint64_t find_number(struct span object, const char *name, uint64_t n) { /* n: if there is none */
+static uint64_t find_number(struct span object, const char *name, uint64_t otherwise) {
     struct span v;
-    uint64_t found;
-    return find(object, name, &v) && number(v, &found) ? found : n;
+    uint64_t found = find(object, name, &v) ? number(v) : NONE;
+    return found == NONE ? otherwise : found;
+}
+/* An entry of a header: a list of up to 8 values, and those that are numbers; without values if there is none. */
+struct entry { int fields; struct span part[8]; uint64_t n[8]; };
+static struct entry find_entry(struct span object, const char *name) {
+    struct entry e = {0};
+    struct span list, value;
+    if (!find(object, name, &list) || !enter(list, '[', &list)) return e;
+    for (; next(&list, &value); e.n[e.fields++] = number(value))
+        if (e.fields == 8) return (struct entry){0}; else e.part[e.fields] = value;
+    return e;
 }
 static int text(struct span v, char *out, size_t room) { /* 0: no string, too long, or with an escape but \" \\ \/ */
     size_t used = 0;
@@ -166,33 +166,29 @@ static uint64_t draw(struct glue *g) { /* xorshift64*; never 0 */
 }
 
 /* ---- discovery ------------------------------------------------------------------------------------------------ */
-static size_t put_operations(struct glue *g, int first) {
-    for (int i = first; i < g->subscriptions; i++) put(g, i > first ? ",\"+$\"" : "\"+$\"", g->patterns[i]);
-    return put(g, "]}"), g->used;
-}
-static void discover(struct glue *g, struct glue_address to, uint64_t token, uint64_t echo, const char *kind,
-                     const struct glue_peer *want, const char *called, uint64_t version) {
-    begin(g, "discovery"), put(g, want ? "#,#,#,#," : "#,#,null,null,", token, echo, want ? want->epoch : 0,
-                               want ? want->version : 0);
-    put(g, called ? "\"$\",\"$\"]}\n" : "$\"$\"]}\n", called ? called : "", kind);
-    size_t start = g->used, end = start + 513;
-    for (int first = 0; is_one_of(*kind, "ap") && end > start + 512; first++) { /* announce, answer, probe */
-        g->used = start, put(g, "{\"name\":\"$\",\"interval_ms\":1000,\"epoch\":0,\"version\":#,", g->config.name,
-                             (uint64_t)g->subscriptions);
-        put(g, "\"previous\":0,\"base\":0,\"operations\":["), end = put_operations(g, first);
+/* Send to a peer, or to all (p is NULL). Announcements, answers and probes tell all patterns. */
+static void discover(struct glue *g, const struct glue_peer *p, struct glue_address to, uint64_t token, uint64_t echo,
+                     const char *kind) {
+    int is_wanting = *kind == 'w' && p->version < p->announced;
+    begin(g, "discovery"), put(g, is_wanting ? "#,#,#,#," : "#,#,null,null,", token, echo, is_wanting ? p->epoch : 0,
+                               is_wanting ? p->version : 0);
+    put(g, *kind == 'p' ? "\"$\",\"$\"]}\n" : "$\"$\"]}\n", *kind == 'p' ? p->id : "", kind);
+    if (is_one_of(*kind, "ap")) {
+        put(g, "{\"name\":\"$\",\"interval_ms\":1000,\"epoch\":0,\"version\":#,", g->config.name,
+            (uint64_t)g->subscriptions);
+        put(g, "\"previous\":0,\"base\":0,\"operations\":[");
+        for (int i = 0; i < g->subscriptions; i++) put(g, i ? ",\"+$\"" : "\"+$\"", g->patterns[i]);
+        put(g, "]}");
     }
-    if (*kind == 'o') put(g, "{\"epoch\":0,\"first\":#,\"last\":true,\"operations\":[", version);
-    if (*kind == 'o') put_operations(g, (int)version);
     send_datagram(g, to);
 }
 /* Tell one peer; until it has proved its address, it gets no more datagrams than came from there. */
 static void tell(struct glue *g, struct glue_peer *p, const char *kind) {
-    const struct glue_peer *want = *kind == 'w' && p->version < p->announced ? p : NULL;
-    if (!p->is_proven && --p->credit < 0) p->credit = 0;
-    else discover(g, p->address, p->token, p->echo, kind, want, *kind == 'p' ? p->id : NULL, 0);
+    if (p->is_proven || p->credit > 0) discover(g, p, p->address, p->token, p->echo, kind);
+    if (p->credit > 0) p->credit--;
 }
 static void announce(struct glue *g) { /* at 0, 0.1 and 0.3 s, then each second */
-    discover(g, g->group, g->beacon, 0, "announce", NULL, NULL, 0);
+    discover(g, NULL, g->group, g->beacon, 0, "announce");
     g->announced_at = g->now, g->announce_at = g->now + g->announce_gap;
     g->announce_gap = g->announce_gap < 200 ? g->announce_gap * 2 : 1000;
 }
@@ -208,21 +204,22 @@ static void reset_peer(struct glue *g, struct glue_peer *p) {
     memset((char *)p + sizeof p->id, 0, sizeof *p - sizeof p->id);
     p->heard = g->now, p->token = draw(g), p->channel = ++g->channels, p->limit = GLUE_WINDOW, p->lease = 5000;
 }
-static void change_interest(struct glue_peer *p, const char *operation) {
-    const char *pattern = operation + 1;
-    int place = -1, is_known = 0;
+static void change_interest(struct glue_peer *p, struct span operation) {
+    char read[GLUE_TEXT + 1], *pattern = read + 1, *free = NULL, *known = NULL;
+    if (!text(operation, read, sizeof read)) { p->is_full = 1; return; }
     if (!strncmp(pattern, "$glue/", 6)) return; /* nothing is published there by this client */
-    for (int i = 0; i < GLUE_INTERESTS && !is_known; i++)
-        if ((is_known = !strcmp(p->interests[i], pattern)) || !*p->interests[i]) place = i;
-    if (*operation == '-' && is_known) *p->interests[place] = 0;
-    else if (*operation == '+' && (place < 0 || strlen(pattern) >= GLUE_TEXT)) p->is_full = 1;
-    else if (*operation == '+') strcpy(p->interests[place], pattern);
+    for (int i = 0; i < GLUE_INTERESTS; i++) {
+        if (!*p->interests[i]) free = p->interests[i];
+        else if (!strcmp(p->interests[i], pattern)) known = p->interests[i];
+    }
+    if (*read == '-' && known) *known = 0;
+    else if (*read == '+' && !known && free) strcpy(free, pattern);
+    else if (*read == '+' && !known) p->is_full = 1;
 }
 /* Apply the operations of an announcement, or of an `operations` frame, which has `first`. */
-static void follow(struct glue *g, struct glue_peer *p, struct span object) {
+static void follow(struct glue_peer *p, struct span object) {
     struct span list, each;
     uint64_t epoch = find_number(object, "epoch", 0), version = find_number(object, "version", 0), count = 0;
-    char operation[GLUE_TEXT + 8];
     if (epoch < p->epoch || !find(object, "operations", &list) || !enter(list, '[', &list)) return;
     for (struct span rest = list; next(&rest, &each);) count++;
     uint64_t first = find_number(object, "first", version >= count ? version - count : 0);
@@ -230,28 +227,23 @@ static void follow(struct glue *g, struct glue_peer *p, struct span object) {
         memset(p->interests, 0, sizeof p->interests);
         p->epoch = epoch, p->version = p->announced = p->is_full = 0, p->base = find_number(object, "base", 1);
     }
-    for (; next(&list, &each); first++) if (first == p->version) {
-        p->version++;
-        if (text(each, operation, sizeof operation)) change_interest(p, operation); else p->is_full = 1;
-    }
+    for (; next(&list, &each); first++) if (first == p->version) p->version++, change_interest(p, each);
     p->announced = version > p->announced ? version : first > p->announced ? first : p->announced;
-    if (p->version < p->announced && !p->want_at) p->want_at = g->now, p->want_wait = 30;
 }
 static struct glue_peer *find_peer(struct glue *g, const char *id) {
     EACH(glue_peer, p, g->peers) if (p->is_used && !strcmp(p->id, id)) return p;
     return NULL;
 }
 static int is_same(struct glue_address a, struct glue_address b) { return a.host == b.host && a.port == b.port; }
-struct frame { const uint8_t *data; size_t size; struct span object, body, part[8]; int fields; };
-static void receive_discovery(struct glue *g, const char *id, uint64_t life, struct frame *f, struct glue_address from,
-                              int is_multicast) {
+/* `body`: what is in the object behind the header; empty if there is none. */
+static void receive_discovery(struct glue *g, const char *id, uint64_t life, struct entry *e, struct span body,
+                              struct glue_address from, int is_multicast) {
     struct glue_peer *p = find_peer(g, id);
-    struct span kind = f->part[f->fields - 1], object, each;
-    uint64_t token, echo, epoch, version;
+    struct span kind = e->part[e->fields - 1], name;
+    uint64_t token = e->n[0], echo = e->n[1], epoch = e->n[2], version = e->n[3];
     int is_announce = is_text(kind, "announce"), is_probe = is_text(kind, "probe"), is_call = is_text(kind, "call");
-    int speaks = is_announce || is_probe || is_call || is_text(kind, "answer"), is_body = enter(f->body, '{', &object);
-    int is_new = !p;
-    if (!number(f->part[0], &token) || !number(f->part[1], &echo) || (speaks && !is_body)) DROP(MALFORMED);
+    int speaks = is_announce || is_probe || is_call || is_text(kind, "answer"), is_new = !p;
+    if (token == NONE || echo == NONE || (speaks && !body.at)) DROP(MALFORMED);
     if (is_new && !speaks) return;
     if (is_new) EACH(glue_peer, free, g->peers) if (!free->is_used) p = free;
     if (!p) DROP(TOO_MANY_PEERS);
@@ -260,7 +252,7 @@ static void receive_discovery(struct glue *g, const char *id, uint64_t life, str
         if (!echo || echo != p->new_token || life != p->new_life || !is_same(from, p->new_address)) {
             if (g->now < p->new_at || (life == p->life && g->now < p->heard + 1500)) return;
             p->new_token = draw(g), p->new_life = life, p->new_address = from, p->new_at = g->now + 50;
-            return discover(g, from, p->new_token, token, "probe", NULL, p->id, 0);
+            return discover(g, p, from, p->new_token, token, "probe");
         }
         if (life != p->life) reset_peer(g, p);
         p->is_used = 1, p->life = life, p->address = from, p->token = echo;
@@ -269,17 +261,17 @@ static void receive_discovery(struct glue *g, const char *id, uint64_t life, str
     if (echo && (echo == p->token || echo == g->beacon)) p->is_proven = 1;
     int is_news = token && token != p->echo && !is_multicast;
     if (token && (!is_multicast || !p->echo)) p->echo = token;
-    uint64_t interval = speaks ? find_number(object, "interval_ms", 1000) : p->lease / 5;
-    p->lease = interval < 10 ? 50 : interval > 12000 ? 60000 : 5 * interval;
-    if (speaks && find(object, "name", &each)) text(each, p->name, sizeof p->name);
-    if (is_body && (speaks || is_text(kind, "operations"))) follow(g, p, object);
+    if (speaks) {
+        uint64_t interval = find_number(body, "interval_ms", 1000);
+        p->lease = interval < 10 ? 50 : interval > 12000 ? 60000 : 5 * interval;
+        if (find(body, "name", &name)) text(name, p->name, sizeof p->name);
+    }
+    if (body.at && (speaks || is_text(kind, "operations"))) follow(p, body);
     if (is_text(kind, "goodbye")) {
         if (echo == p->token) reset_peer(g, p);
         else p->heard = g->now - p->lease * 7 / 10, p->probe_at = g->now;
-    } else if (number(f->part[2], &epoch) && number(f->part[3], &version) && version <= (uint64_t)g->subscriptions) {
-        if (p->credit-- > 0) discover(g, from, p->token, p->echo, epoch ? "answer" : "operations", NULL, NULL, version);
-    } else if ((is_probe && is_text(f->part[4], g->id)) || is_call || (is_announce && (is_new || f->fields > 5)))
-        tell(g, p, "answer");
+    } else if ((epoch != NONE && version != NONE) || (is_probe && is_text(e->part[4], g->id)) || is_call ||
+               (is_announce && (is_new || e->fields > 5))) tell(g, p, "answer");
     else if (is_announce && !p->is_proven) tell(g, p, "probe");
     else if (is_news) tell(g, p, "want");
 }
@@ -323,7 +315,10 @@ static void acknowledged(struct glue *g, int i, uint64_t channel, uint64_t upto,
     struct span start, stop;
     uint64_t from = 0, to = 0;
     if (channel != p->channel || upto > p->sequence) return;
-    if (upto < p->acked) return g->now > p->acked_at + 500 && ++p->stale >= 5 ? renew_channel(g, i) : (void)0;
+    if (upto < p->acked) { /* the receiver began anew, unless this was overtaken */
+        if (g->now > p->acked_at + 500 && ++p->stale >= 5) renew_channel(g, i);
+        return;
+    }
     p->acked = upto, p->stale = 0, p->acked_at = g->now, p->limit = upto + window > p->limit ? upto + window : p->limit;
     do {
         for (int k = 0; k < g->pending; k++) {
@@ -332,7 +327,8 @@ static void acknowledged(struct glue *g, int i, uint64_t channel, uint64_t upto,
             else if (m->sequence[i] >= upto + from && m->sequence[i] < upto + to) m->held |= BIT(i);
         }
         if (to && upto + to > p->seen) p->seen = upto + to;
-    } while (next(&ranges, &start) && next(&ranges, &stop) && number(start, &from) && number(stop, &to));
+        from = next(&ranges, &start) ? number(start) : NONE, to = next(&ranges, &stop) ? number(stop) : NONE;
+    } while (from != NONE && to != NONE);
     flush(g, i);
 }
 int glue_publish(struct glue *g, const char *topic, const void *payload, size_t size, int flags) {
@@ -390,69 +386,59 @@ static void hand_up(struct glue *g, struct glue_peer *p, struct glue_message *m,
 static long take_bundle(struct glue *g, struct glue_peer *p, const uint8_t *data, size_t size, uint64_t total,
                         uint64_t *done, uint64_t age, int is_reliable) {
     const uint8_t *line = memchr(data, '\n', size), *at = line ? line + 1 : data;
+    uint64_t left = total - (uint64_t)(at - data), n = 0; /* bytes of payloads, messages */
     struct span object, list, group, each;
     char topic[GLUE_TEXT];
     if (!line) return -1;
     if (!enter((struct span){(const char *)data, (const char *)line}, '{', &object) || !find(object, "groups", &list) ||
-        !enter(list, '[', &list)) return g->counts[GLUE_MALFORMED]++, 0;
-    for (int is_second = 0; is_second < 2; is_second++) { /* first check that the lengths add up */
-        uint64_t sum = (uint64_t)(line + 1 - data), n = 0;
-        for (struct span rest = list; next(&rest, &group);) {
-            struct span lengths = {NULL, NULL};
-            struct glue_message m = {.topic = topic, .publisher = p->name, .reliable = is_reliable};
-            if (!enter(group, '{', &group)) return g->counts[GLUE_MALFORMED]++, 0;
-            int has_topic = find(group, "topic", &each) && text(each, topic, sizeof topic);
-            int is_unordered = find_number(group, "unordered", 0) == 1;
-            uint64_t count = find_number(group, "count", 1), length = find_number(group, "length", total), code = 0;
-            uint64_t sequence = find_number(group, "sequence", 0), position = find_number(group, "position", sequence);
-            m.json = find_number(group, "json", 0) == 1, m.retained = find_number(group, "retain", 0) == 2;
-            if (find(group, "codec", &each)) m.codec = number(each, &code) && code < 65536 ? (int)code : -1;
-            if (find(group, "lengths", &each) && enter(each, '[', &lengths)) count = 16384;
-            for (uint64_t k = 0; k < count && k < 16384 && (!lengths.at || next(&lengths, &each)); k++) {
-                if ((lengths.at && !number(each, &length)) || length > total - sum || !sequence)
-                    return g->counts[GLUE_MALFORMED]++, 0;
-                sum += length;
-                if (!is_second || n++ < *done) continue;
-                if (length > (size_t)(data + size - at)) return (long)(at - line - 1);
-                m.payload = at, m.size = length, m.sequence = sequence + k, m.missed = 0, at += length, ++*done;
-                if (!has_topic) g->counts[GLUE_TOO_LARGE]++;
-                else if (age > find_number(group, "lifespan", UINT64_MAX)) g->counts[GLUE_EXPIRED]++;
-                else hand_up(g, p, &m, position + k, is_unordered);
-            }
+        !enter(list, '[', &list)) left = 1;
+    else while (next(&list, &group) && enter(group, '{', &group)) {
+        struct span lengths = {NULL, NULL};
+        struct glue_message m = {.topic = topic, .publisher = p->name, .reliable = is_reliable};
+        int has_topic = find(group, "topic", &each) && text(each, topic, sizeof topic);
+        int is_unordered = find_number(group, "unordered", 0) == 1;
+        uint64_t count = find_number(group, "count", 1), length = find_number(group, "length", NONE);
+        uint64_t sequence = find_number(group, "sequence", 0), position = find_number(group, "position", sequence);
+        m.json = find_number(group, "json", 0) == 1, m.retained = find_number(group, "retain", 0) == 2;
+        if (find(group, "codec", &each)) m.codec = number(each) < 65536 ? (int)number(each) : -1;
+        if (find(group, "lengths", &each) && enter(each, '[', &lengths)) count = 16384;
+        for (uint64_t k = 0; k < count && k < 16384 && (!lengths.at || next(&lengths, &each)); k++) {
+            if (lengths.at) length = number(each);
+            if (length > left || !sequence) return g->counts[GLUE_MALFORMED]++, 0;
+            left -= length;
+            if (n++ < *done) continue;
+            if (length > (size_t)(data + size - at)) return (long)(at - line - 1);
+            m.payload = at, m.size = length, m.sequence = sequence + k, m.missed = 0, at += length, ++*done;
+            if (!has_topic) g->counts[GLUE_TOO_LARGE]++;
+            else if (age > find_number(group, "lifespan", UINT64_MAX)) g->counts[GLUE_EXPIRED]++;
+            else hand_up(g, p, &m, position + k, is_unordered);
         }
-        if (sum != total) return g->counts[GLUE_MALFORMED]++, 0;
     }
+    g->counts[GLUE_MALFORMED] += left > 0;
     return (long)(at - line - 1);
 }
 /* Hand up the next frame of a channel. 0: not yet, another channel has the memory for fragments. */
-static int take_frame(struct glue *g, struct glue_channel *c, const uint8_t *data, size_t size, uint64_t waited) {
-    const uint8_t *body = (const uint8_t *)memchr(data, '\n', size) + 1;
-    struct span object, entry, part[8];
-    uint64_t f[4] = {0}, done = 0;
+static int take_frame(struct glue *g, struct glue_channel *c, struct glue_held *f) {
     struct glue_peer *p = &g->peers[c->peer];
-    enter((struct span){(const char *)data, (const char *)body - 1}, '{', &object), size -= (size_t)(body - data);
-    if (find(object, "transport", &entry) && elements(entry, part) == 8 && number(part[2], f)) waited += f[0];
-    if (!find(object, "fragment", &entry)) return take_bundle(g, p, body, size, size, &done, waited, 1), 1;
-    int is_good = elements(entry, part) == 4; /* message, size, total, index */
-    for (int k = 0; k < 4 && is_good; k++) is_good = number(part[k], &f[k]);
-    if (is_good && !f[3]) { /* the first of a message */
-        if (g->assembly.channel && g->assembly.channel != c && g->now < g->assembly.at + 10000) return 0;
-        g->assembly.channel = c, g->assembly.used = g->assembly.received = g->assembly.done = 0;
-        memcpy(g->assembly.next, f, sizeof f);
+    struct glue_assembly *a = &g->assembly;
+    uint64_t total = f->fragment[2], done = 0; /* its numbers: message, size, total, index */
+    if (!total) return take_bundle(g, p, f->data, f->size, f->size, &done, g->now - f->at, 1), 1;
+    if (!f->fragment[3]) { /* the first of a message */
+        if (a->channel && a->channel != c && g->now < a->at + 10000) return 0;
+        a->channel = c, a->used = a->received = a->done = 0, memcpy(a->next, f->fragment, sizeof a->next);
     }
-    if (!is_good || g->assembly.channel != c || memcmp(f, g->assembly.next, sizeof f) || !size ||
-        size != (f[1] < f[2] - g->assembly.received ? f[1] : f[2] - g->assembly.received))
+    if (a->channel != c || memcmp(f->fragment, a->next, sizeof a->next) || !f->size || f->size > total - a->received)
         return g->counts[GLUE_FRAGMENTS_IGNORED]++, 1;
-    if (size > GLUE_MESSAGE - g->assembly.used) return g->assembly.channel = NULL, g->counts[GLUE_TOO_LARGE]++, 1;
-    memcpy(g->assembly.data + g->assembly.used, body, size);
-    g->assembly.used += size, g->assembly.received += size, g->assembly.next[3]++, g->assembly.at = g->now;
-    long gone = take_bundle(g, p, g->assembly.data, g->assembly.used, f[2], &g->assembly.done, waited, 1);
+    if (f->size > GLUE_MESSAGE - a->used) return a->channel = NULL, g->counts[GLUE_TOO_LARGE]++, 1;
+    memcpy(a->data + a->used, f->data, f->size);
+    a->used += f->size, a->received += f->size, a->next[3]++, a->at = g->now;
+    long gone = take_bundle(g, p, a->data, a->used, total, &a->done, g->now - f->at, 1);
     if (gone > 0) {
-        uint8_t *rest = (uint8_t *)memchr(g->assembly.data, '\n', g->assembly.used) + 1;
-        g->assembly.used -= (size_t)gone;
-        memmove(rest, rest + gone, (size_t)(g->assembly.data + g->assembly.used - rest));
+        uint8_t *rest = (uint8_t *)memchr(a->data, '\n', a->used) + 1;
+        a->used -= (size_t)gone;
+        memmove(rest, rest + gone, (size_t)(a->data + a->used - rest));
     }
-    if (g->assembly.received == f[2]) g->assembly.channel = NULL;
+    if (a->received == total) a->channel = NULL;
     return 1;
 }
 static struct glue_held *held_at(struct glue *g, struct glue_channel *c, uint64_t sequence) {
@@ -461,8 +447,7 @@ static struct glue_held *held_at(struct glue *g, struct glue_channel *c, uint64_
 }
 static void release(struct glue *g, struct glue_channel *c) { /* hand up what now is in order */
     struct glue_held *h;
-    for (; (h = held_at(g, c, c->next)) && take_frame(g, c, h->data, h->size, g->now - h->at); c->next++)
-        h->channel = NULL;
+    for (; (h = held_at(g, c, c->next)) && take_frame(g, c, h); c->next++) h->channel = NULL;
 }
 static struct glue_channel *find_channel(struct glue *g, int peer, uint64_t number, int may_open) {
     struct glue_channel *oldest = g->received;
@@ -475,15 +460,21 @@ static struct glue_channel *find_channel(struct glue *g, int peer, uint64_t numb
     *oldest = (struct glue_channel){.peer = peer, .number = number, .used = g->now};
     return oldest;
 }
-static void receive_reliable(struct glue *g, struct glue_channel *c, uint64_t sequence, struct frame *f) {
+/* Hold a frame, and hand up what is in order then. The last place is kept for a frame that is next. */
+static void receive_reliable(struct glue *g, struct glue_channel *c, uint64_t sequence, uint64_t waited,
+                             const uint64_t *fragment, struct span body) {
+    struct glue_held *free = NULL;
+    int places = 0;
     c->ack = 1;
     if (sequence < c->next || held_at(g, c, sequence)) DROP(DUPLICATE);
     if (sequence >= c->next + GLUE_WINDOW) DROP(BEYOND_WINDOW);
-    if (sequence == c->next && take_frame(g, c, f->data, f->size, 0)) return c->next++, release(g, c);
-    if (sequence > c->next) EACH(glue_held, h, g->held) if (!h->channel) {
-        h->channel = c, h->sequence = sequence, h->at = g->now, h->size = f->size, memcpy(h->data, f->data, f->size);
-        return;
-    }
+    EACH(glue_held, h, g->held) if (!h->channel) free = h, places++;
+    if (places < (sequence > c->next ? 2 : 1)) DROP(NOT_HELD);
+    free->channel = c, free->sequence = sequence, free->at = g->now - waited, free->size = (size_t)(body.end - body.at);
+    memcpy(free->fragment, fragment, sizeof free->fragment), memcpy(free->data, body.at, free->size);
+    release(g, c);
+    if (sequence != c->next) return;
+    free->channel = NULL;
     DROP(NOT_HELD);
 }
 static void acknowledge(struct glue *g, struct glue_channel *c) {
@@ -500,50 +491,52 @@ static int is_repeated(struct glue_peer *p, uint64_t sequence) { /* of the last 
     uint64_t bit = (uint64_t)1 << (p->best - 1 - sequence), was = p->best_seen & bit;
     return p->best_seen |= bit, was != 0;
 }
-static void receive_transport(struct glue *g, int i, struct frame *f) {
-    struct span body = f->body, *t = f->part, each;
-    uint64_t n[8] = {0}, done = 0;
-    for (int k = 1; k < f->fields; k++) if (!number(t[k], &n[k])) DROP(MALFORMED);
-    int is_group = is_text(t[0], "group");
-    if (f->fields == 8 && (is_group || is_text(t[0], "data"))) {
+static void receive_transport(struct glue *g, int i, struct entry *e, struct entry *fragment, struct span body) {
+    uint64_t *n = e->n, done = 0;
+    size_t size = (size_t)(body.end - body.at);
+    struct span each, kind = e->part[0], list;
+    for (int k = 1; k < e->fields; k++) if (n[k] == NONE) DROP(MALFORMED);
+    int is_group = is_text(kind, "group"), is_list = enter(body, '[', &list);
+    if (e->fields == 8 && (is_group || is_text(kind, "data"))) {
         if (n[3]) acknowledged(g, i, n[3], n[4], 4096, (struct span){NULL, NULL});
         struct glue_channel *c = find_channel(g, i, n[6], !is_group);
-        if (c) receive_reliable(g, c, n[7], f);
-    } else if (f->fields == 3 && is_text(t[0], "best")) {
-        size_t size = (size_t)(body.end - body.at);
+        if (c) receive_reliable(g, c, n[7], n[2], fragment->n, body);
+    } else if (e->fields == 3 && is_text(kind, "best")) {
         if (is_repeated(&g->peers[i], n[2])) DROP(DUPLICATE);
-        if (find(f->object, "fragment", &each)) DROP(FRAGMENTS_IGNORED);
+        if (fragment->fields) DROP(FRAGMENTS_IGNORED);
         if (take_bundle(g, &g->peers[i], (const uint8_t *)body.at, size, size, &done, n[1], 0) < 0) DROP(MALFORMED);
-    } else if ((f->fields == 5 && is_text(t[0], "ack")) || (f->fields == 6 && is_text(t[0], "mended"))) {
-        if (enter(body, '[', &body)) acknowledged(g, i, n[f->fields - 2], n[f->fields - 1], n[f->fields - 3], body);
-    } else if (f->fields == 2 && is_text(t[0], "open") && enter(body, '[', &body)) {
-        while (next(&body, &each)) if (is_text(each, g->id)) find_channel(g, i, n[1], 1)->ack = 1;
-    } else if (f->fields == 3 && is_text(t[0], "skip") && find_channel(g, i, n[1], 0)) {
+    } else if (is_list && ((e->fields == 5 && is_text(kind, "ack")) || (e->fields == 6 && is_text(kind, "mended")))) {
+        acknowledged(g, i, n[e->fields - 2], n[e->fields - 1], n[e->fields - 3], list);
+    } else if (is_list && e->fields == 2 && is_text(kind, "open")) {
+        while (next(&list, &each)) if (is_text(each, g->id)) find_channel(g, i, n[1], 1)->ack = 1;
+    } else if (e->fields == 3 && is_text(kind, "skip")) {
         struct glue_channel *c = find_channel(g, i, n[1], 0);
-        EACH(glue_held, h, g->held) if (h->channel == c && h->sequence < n[2]) h->channel = NULL;
-        if (n[2] > c->next) c->next = n[2], release(g, c);
-        c->ack = 1;
+        EACH(glue_held, h, g->held) if (c && h->channel == c && h->sequence < n[2]) h->channel = NULL;
+        if (c && n[2] > c->next) c->next = n[2], release(g, c);
+        if (c) c->ack = 1;
     }
 }
 void glue_receive(struct glue *g, const uint8_t *data, size_t size, struct glue_address from, int is_multicast) {
     const char *line = memchr(data, '\n', size < GLUE_HEADER ? size : GLUE_HEADER);
-    struct frame f = {.data = data, .size = size, .body = {line ? line + 1 : NULL, (const char *)data + size}};
-    struct span entry, *part = f.part;
-    uint64_t version, network, life;
+    struct span object, body = {line ? line + 1 : NULL, (const char *)data + size}, inside;
     char id[17];
     g->counts[GLUE_RECEIVED]++;
-    if (!line || size > GLUE_DATAGRAM || !enter((struct span){(const char *)data, line}, '{', &f.object) ||
-        !find(f.object, "glue", &entry) || elements(entry, part) != 5 || !number(part[0], &version) ||
-        !number(part[1], &network) || !text(part[2], id, sizeof id) || !number(part[3], &life)) DROP(MALFORMED);
-    if (version != 1 || network != g->config.network) DROP(OTHER_NETWORK);
+    if (!line || size > GLUE_DATAGRAM || !enter((struct span){(const char *)data, line}, '{', &object)) DROP(MALFORMED);
+    struct entry glue = find_entry(object, "glue"), e = find_entry(object, "discovery");
+    uint64_t life = glue.n[3];
+    if (glue.fields != 5 || !text(glue.part[2], id, sizeof id) || life == NONE) DROP(MALFORMED);
+    if (glue.n[0] != 1 || glue.n[1] != g->config.network) DROP(OTHER_NETWORK);
     if (!strcmp(id, g->id)) return (void)(g->counts[GLUE_NAME_CLASH] += life != g->life);
-    int is_discovery = find(f.object, "discovery", &entry);
-    f.fields = is_discovery || find(f.object, "transport", &entry) ? elements(entry, part) : 0;
-    if (f.fields < (is_discovery ? 5 : 2)) DROP(MALFORMED);
-    if (is_discovery) return receive_discovery(g, id, life, &f, from, is_multicast);
+    if (e.fields >= 5) {
+        if (!enter(body, '{', &inside)) inside = (struct span){NULL, NULL};
+        return receive_discovery(g, id, life, &e, inside, from, is_multicast);
+    }
     struct glue_peer *p = find_peer(g, id);
+    struct entry fragment = find_entry(object, "fragment");
+    e = find_entry(object, "transport");
+    if (e.fields < 2) DROP(MALFORMED);
     if (!p || p->life != life || !is_same(p->address, from)) DROP(UNKNOWN_SENDER);
-    p->heard = g->now, receive_transport(g, (int)(p - g->peers), &f);
+    p->heard = g->now, receive_transport(g, (int)(p - g->peers), &e, &fragment, body);
 }
 
 /* ---- the turn ------------------------------------------------------------------------------------------------- */
@@ -556,11 +549,7 @@ static void tend(struct glue *g) {
         if (silence >= p->lease) { reset_peer(g, p); continue; }
         if (silence >= p->lease * 7 / 10 && g->now >= p->probe_at)
             p->probe_at = g->now + p->lease / 50, tell(g, p, "probe");
-        if (p->version >= p->announced) p->want_at = 0;
-        else if (p->want_at && g->now >= p->want_at) {
-            p->want_at = g->now + p->want_wait, p->want_wait = p->want_wait < 500 ? p->want_wait * 2 : 1000;
-            tell(g, p, "want");
-        }
+        if (p->version < p->announced && g->now >= p->want_at) p->want_at = g->now + 100, tell(g, p, "want");
         flush(g, (int)(p - g->peers));
     }
     while (g->pending) { /* the oldest messages that are acknowledged or too old make room */
@@ -571,14 +560,10 @@ static void tend(struct glue *g) {
     }
 }
 void glue_poll(struct glue *g, int wait_ms) {
-    struct glue_address from;
     if (wait_ms > 0) wait_network(g, wait_ms < 20 ? wait_ms : 20);
     g->now = milliseconds();
-    for (int k = 0, got = 0; k < 64 && got >= 0; k++) { /* so many at most, or acknowledgements are late */
-        if ((got = receive_datagram(g, g->unicast, &from)) >= 0) glue_receive(g, g->in, (size_t)got, from, 0);
-        int more = receive_datagram(g, g->multicast, &from);
-        if (more >= 0) glue_receive(g, g->in, (size_t)more, from, 1), got = more;
-    }
+    for (int k = 0; k < 64; k++) /* so many at most, or acknowledgements are late */
+        if (!(receive_from(g, g->unicast, 0) + receive_from(g, g->multicast, 1))) break;
     tend(g);
 }
 int glue_open(struct glue *g, const struct glue_config *config) {
@@ -596,8 +581,10 @@ int glue_open(struct glue *g, const struct glue_config *config) {
     return open_network(g) ? 0 : (close_network(g), GLUE_NO_NETWORK);
 }
 int glue_subscribe(struct glue *g, const char *pattern) {
+    size_t told = 100 + strlen(g->config.name) + strlen(pattern); /* bytes of an announcement: at most 512 */
     if (!is_valid(pattern, 1)) return GLUE_INVALID;
-    if (g->subscriptions == GLUE_SUBSCRIPTIONS) return GLUE_FULL;
+    for (int i = 0; i < g->subscriptions; i++) told += strlen(g->patterns[i]) + 4;
+    if (g->subscriptions == GLUE_SUBSCRIPTIONS || told > 512) return GLUE_FULL;
     strcpy(g->patterns[g->subscriptions++], pattern);
     g->announce_at = g->announced_at + 10, g->announce_gap = 100;
     return 0;
@@ -605,6 +592,6 @@ int glue_subscribe(struct glue *g, const char *pattern) {
 int glue_pending(const struct glue *g) { return g->pending; }
 void glue_close(struct glue *g) {
     for (int k = 0; k < 2; k++) EACH(glue_peer, p, g->peers) if (p->is_used) tell(g, p, "goodbye");
-    discover(g, g->group, g->beacon, 0, "goodbye", NULL, NULL, 0);
+    discover(g, NULL, g->group, g->beacon, 0, "goodbye");
     close_network(g);
 }

@@ -51,7 +51,7 @@ struct glue_peer {
     int is_used, is_proven, is_full, stale, credit;
     struct glue_address address, new_address;            /* new_…: of a life that has not proved itself */
     uint64_t life, token, echo, new_life, new_token, new_at;
-    uint64_t heard, lease, probe_at, want_at, want_wait; /* milliseconds, as all times */
+    uint64_t heard, lease, probe_at, want_at; /* milliseconds, as all times */
     uint64_t epoch, version, announced, base;            /* of its interests */
     uint64_t channel, sequence, acked, acked_at, limit, seen; /* of our frames to it */
     uint64_t best, best_seen;                            /* best-effort frames that came */
@@ -71,10 +71,11 @@ struct glue {
     struct glue_channel { int peer, ack; uint64_t number, next, used; } received[GLUE_CHANNELS];
     struct glue_held {
         struct glue_channel *channel;
-        uint64_t sequence, at, size;
+        uint64_t sequence, at, fragment[4];
+        size_t size;
         uint8_t data[GLUE_DATAGRAM];
-    } held[GLUE_HELD];
-    struct { /* of a message in fragments: the index, and payloads that were not handed up */
+    } held[GLUE_HELD + 1];
+    struct glue_assembly { /* of a message in fragments: the index, and payloads that were not handed up */
         struct glue_channel *channel;
         uint64_t next[4], at, received, done;
         size_t used;
