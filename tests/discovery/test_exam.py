@@ -140,8 +140,8 @@ def test_one_way_without_multicast_and_large_datagrams_shows_in_that_direction_o
 
 def test_a_question_for_proof_that_was_lost_is_repeated_during_the_round() -> None:
     lan = Lan(0)
-    lan.is_dropped = lambda source, host, frame: source is one and bool(frame.address)
     one, other = lan.add(1), lan.add(2)
+    lan.is_dropped = lambda source, host, frame: source is one and bool(frame.address)
     lan.run(1.5)
     exam(one).start_round(20)
     one.due = -math.inf
