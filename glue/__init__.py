@@ -7,16 +7,7 @@ with glue.Endpoint("thermometer") as endpoint:
 from typing import TYPE_CHECKING
 
 from glue._lazy import lazy_imports
-from glue.endpoint.deadlines import Silence
-from glue.endpoint.delays import Delayed
 from glue.endpoint.message import Gap, Message, Peer
-from glue.endpoint.plain_topic import PlainTopic
-from glue.endpoint.presence import Presence
-from glue.endpoint.presence_methods import PublisherAnnouncement
-from glue.endpoint.request import Request
-from glue.endpoint.type_news import Mismatch
-from glue.endpoint.typed import TypedMessage
-from glue.endpoint.will_methods import LastWill
 from glue.errors import (
     ClosedError,
     ConfigurationError,
@@ -46,27 +37,36 @@ from glue.errors import (
     UnknownOutcomeError,
     WouldBlockError,
 )
-from glue.requests import Reply
 from glue.sync.endpoint import Endpoint
-from glue.sync.requests import Responder
 from glue.sync.subscription import Subscription
-from glue.sync.typed import Topic, TypedSubscription
 
 if TYPE_CHECKING:
     from glue.consumers.home import ConsumerAlert
-    from glue.endpoint.consumer_methods import ConsumerState
+    from glue.endpoint.consumer_state import ConsumerState
+    from glue.endpoint.deadlines import Silence
+    from glue.endpoint.delays import Delayed
     from glue.endpoint.healed import Healed, RetainedConflict, RetainedVersion
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
+    from glue.endpoint.plain_topic import PlainTopic
+    from glue.endpoint.presence import Presence
+    from glue.endpoint.presence_methods import PublisherAnnouncement
     from glue.endpoint.qos import EVENT, LOG, SENSOR, STATE, QoS, keep_all, keep_last
     from glue.endpoint.qos_matching import QoSMismatch
+    from glue.endpoint.request import Request
     from glue.endpoint.sleep_methods import Woke
+    from glue.endpoint.type_news import Mismatch
+    from glue.endpoint.typed import TypedMessage
+    from glue.endpoint.will_methods import LastWill
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
     from glue.receivers.context import Context, Receiver
     from glue.receivers.store import FencedError
+    from glue.requests import Reply
     from glue.sync.model import Lock, Model, Watch
     from glue.sync.receivers import Receivers
+    from glue.sync.responder import Responder
+    from glue.sync.typed import Topic, TypedSubscription
 
 __version__ = "0.1.0"
 
@@ -155,12 +155,24 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),
+            "glue.endpoint.deadlines": ("Silence",),
+            "glue.endpoint.delays": ("Delayed",),
+            "glue.endpoint.plain_topic": ("PlainTopic",),
+            "glue.endpoint.presence": ("Presence",),
+            "glue.endpoint.presence_methods": ("PublisherAnnouncement",),
+            "glue.endpoint.request": ("Request",),
+            "glue.endpoint.type_news": ("Mismatch",),
+            "glue.endpoint.typed": ("TypedMessage",),
+            "glue.endpoint.will_methods": ("LastWill",),
+            "glue.requests": ("Reply",),
+            "glue.sync.responder": ("Responder",),
+            "glue.sync.typed": ("Topic", "TypedSubscription"),
             "glue.receivers.context": ("Context", "Receiver"),
             "glue.receivers.store": ("FencedError",),
             "glue.sync.receivers": ("Receivers",),
             "glue.endpoint.healed": ("Healed", "RetainedConflict", "RetainedVersion"),
             "glue.consumers.home": ("ConsumerAlert",),
-            "glue.endpoint.consumer_methods": ("ConsumerState",),
+            "glue.endpoint.consumer_state": ("ConsumerState",),
             "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.qos": ("EVENT", "LOG", "SENSOR", "STATE", "QoS", "keep_all", "keep_last"),
             "glue.endpoint.qos_matching": ("QoSMismatch",),

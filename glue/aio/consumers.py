@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glue.aio.driver import LoopDriver
-from glue.endpoint.consumer_methods import ANSWER_TIME, ConsumerMethods, ConsumerState
+from glue.endpoint.consumer_methods import ANSWER_TIME, ConsumerMethods
 from glue.errors import NoConsumerError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from glue.endpoint.consumer_state import ConsumerState
 
 
 class AioConsumers(ConsumerMethods):

@@ -21,13 +21,11 @@ from glue.aio.typed import AioTyped
 from glue.contract import Acknowledge, Event, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
-from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
 from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
 from glue.endpoint.qos_methods import QoSMethods
 from glue.endpoint.queues import Kept
@@ -40,10 +38,12 @@ from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.aio.model import Model
+    from glue.endpoint.deadlines import Silence
+    from glue.endpoint.presence import Presence
     from glue.endpoint.qos_matching import QoSMismatch
 
 
-PresenceHandler = Callable[[Presence], Any]
+PresenceHandler = Callable[["Presence"], Any]
 
 
 class Endpoint(
@@ -89,7 +89,7 @@ class Endpoint(
                 self._network = None
                 raise
             self._driver = driver
-            core.holder.handled = driver.handled
+            core.will_handled = driver.handled
             self._owner = OwnerFunctions(
                 core.keep, driver.handled, core.settled, core.failed, self._tell_gap, self.unsubscribe
             )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from glue.aio.driver import LoopDriver
 from glue.aio.keeping import AioKeeping
-from glue.endpoint.delays import Delayed, DelayMethods
+from glue.endpoint.delay_methods import DelayMethods
 from glue.endpoint.durability import Acks
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import AwaitableReceipt
+
+if TYPE_CHECKING:
+    from glue.endpoint.delays import Delayed
 
 
 class AioPublishing(AioKeeping, DelayMethods):

@@ -11,10 +11,9 @@ from typing import Any
 from glue.contract import Delivery, Missed
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler, is_awaited
-from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.message import Gap, Message, messages, rest
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.queues import Kept
+from glue.endpoint.queues import Kept, PokedRoom
 from glue.endpoint.wanted import Queue
 from glue.errors import ClosedError, SlowReaderError
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from glue.errors import ConfigurationError, GlueError, MissingExtraError
 
@@ -36,11 +36,9 @@ class UnknownCodecError(GlueError, LookupError):
     """No codec has this name or number here. The message says what to install or to register."""
 
 
-class _BuiltIn(NamedTuple):
-    name: str
-    module: str
-    package: str
-    extra: str
+class _BuiltIn:
+    def __init__(self, name: str, module: str, package: str, extra: str) -> None:
+        self.name, self.module, self.package, self.extra = name, module, package, extra
 
 
 BUILT_IN: Final = {

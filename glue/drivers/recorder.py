@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 from glue.contract import Delivery
 from glue.endpoint.fork import heirs
-from glue.endpoint.recording import messages_of
+from glue.endpoint.recorder import messages_of
 from glue.recording import McapWriter
 
 logger = logging.getLogger("glue")

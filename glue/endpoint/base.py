@@ -15,11 +15,8 @@ from glue.discovery import ServiceDiscovery
 from glue.endpoint.accounting import Accounting, account
 from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
 from glue.endpoint.core import EndpointCore
-from glue.endpoint.deadlines import Silence
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
-from glue.endpoint.paths import told_of_paths
-from glue.endpoint.sections import open_exam
 from glue.endpoint.type_news import Mismatch
 from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
@@ -29,6 +26,7 @@ from glue.topics import check_topic
 
 if TYPE_CHECKING:  # imported when used: most programs name no quality of service, and keep nothing
     from glue.consumers.home import ConsumerAlert
+    from glue.endpoint.deadlines import Silence
     from glue.endpoint.healed import Healed, HealWatch, RetainedConflict, RetainedVersion
     from glue.endpoint.qos_matching import QoSMismatch
     from glue.endpoint.sleep_methods import Woke
@@ -112,7 +110,7 @@ class BaseEndpoint:
         self.settings = effective({"name": name, **keywords}, self._environment)
         self._core = self._new_core()
         self._network: Network | None = None
-        open_exam(self, self._core)
+        self._open_exam()
         self._failures = Failures("a callback")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -123,6 +121,17 @@ class BaseEndpoint:
     def _new_core(self) -> EndpointCore:
         """Make the core for one life of this endpoint."""
         return EndpointCore(self.settings, random.Random(), time.time(), self._factories)
+
+    def _open_exam(self) -> None:
+        """Let discovery answer the questions of peers, unless the setting `doctor` forbids it."""
+        let_examine = getattr(self._core.stack.layers["discovery"], "let_examine", None)  # not of a layer in its place
+        if let_examine is not None:
+            let_examine(self.settings.doctor, self._section)
+
+    def _section(self, name: str) -> Any:
+        from glue.endpoint.sections import section_of  # imported here: few programs are asked
+
+        return section_of(self, name)
 
     def _open_network(self) -> Network:
         """Open the network and, with DNS-SD, register its address."""
@@ -203,6 +212,8 @@ class BaseEndpoint:
                 f"security {'cipher':14}  {security.suite.name}, sealing with {security.key.newest.described()}"
             )
         if self._network is not None:
+            from glue.endpoint.paths import told_of_paths
+
             lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
             lines += [f"peer {name:18}  {text}" for name, text in told_of_paths(self._core.stack.layers["discovery"])]
         return "\n".join(lines)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from glue import codecs
 from glue.contract import CodedDelivery, Delivery, Event, Missed
 from glue.contract.logs import lazy_logger
 from glue.contract.metadata import DELAYED, CodecTag, Metadata, fault_of_properties
@@ -42,7 +41,9 @@ def encode(payload: Any, name: str) -> tuple[bytes, CodecTag]:
 
     Raises ConfigurationError for an unknown codec, MissingExtraError, and PayloadError for what the codec refuses.
     """
-    codec, tag = codecs.codec_for(name)
+    from glue.codecs import codec_for  # imported here: most programs publish bytes and JSON
+
+    codec, tag = codec_for(name)
     try:
         data = codec.encode(payload)
         if data.__class__ is not bytes:
@@ -85,7 +86,9 @@ class Decoder:
         tag = coded.metadata.codec
         assert tag is not None
         try:
-            codec = codecs.codec_of_tag(tag)
+            from glue.codecs import codec_of_tag  # as above
+
+            codec = codec_of_tag(tag)
         except Exception as error:  # also of what an entry point imports
             self._tell(tag, coded, error)
             return [self._missed(coded, len(coded.payloads), UNKNOWN)]

@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from glue.contract import Subscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.owner import OwnerFunctions
 from glue.errors import ConfigurationError
-from glue.history.wire import FROM
 from glue.model import StackRequest
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:  # imported when used: most programs have no consumer
+    from datetime import datetime
+
     from glue.endpoint.consumer_room import ConsumerRoom
+    from glue.endpoint.consumer_state import ConsumerState
     from glue.endpoint.consuming import Consuming
     from glue.endpoint.wanted import Wanted
 
 
 ANSWER_TIME = 2.0
 """Seconds that keepers have to tell of their consumers."""
-
-
-class ConsumerState(NamedTuple):
-    """A durable consumer as its home sees it.
-
-    * `keeper`: the name of the endpoint that is its home.
-    * `lag`: messages that wait or are being handled; -1 if the log cannot be read.
-    * `members`: names of the endpoints that work on it now.
-    * `failures`: how often a handler raised, since the keeper started.
-    * `still`: seconds since the position moved last, 0 if nothing waits. `stuck`: whether an alert was raised for that.
-    * `topic`, `published_at`: of the oldest message that is not done; "" and 0 if there is none.
-    """
-
-    name: str
-    pattern: str
-    keeper: str
-    lag: int
-    members: tuple[str, ...]
-    failures: int
-    still: float
-    stuck: bool
-    topic: str
-    published_at: float
 
 
 class ConsumerMethods:
@@ -82,6 +60,7 @@ class ConsumerMethods:
                 f"policy={policy!r}, limit={limit!r}: a consumer loses nothing; leave them out with consumer=…"
             )
         from glue.endpoint.history_options import start_of  # imported when used
+        from glue.history.wire import FROM
 
         start = start_of("earliest" if wanted.start is None else wanted.start, None, self._core.requests.unix_time())
         if start[0] == FROM:
@@ -117,6 +96,8 @@ class ConsumerMethods:
         return identity.name if id == identity.endpoint_id else self._core.requests.name_of(id)
 
     def _states(self, answers: dict[str, Any]) -> list[ConsumerState]:
+        from glue.endpoint.consumer_state import ConsumerState
+
         found = []
         for head in answers.values():
             for one in head.get("consumers", []):
@@ -139,6 +120,7 @@ class ConsumerMethods:
         if to is None:
             return {"ask": "forget", "name": name, "pattern": pattern}
         from glue.endpoint.history_options import start_of
+        from glue.history.wire import FROM
 
         start = start_of(to, None, self._core.requests.unix_time())
         if start[0] == FROM:

@@ -16,9 +16,8 @@ from typing import Any, Protocol
 from glue.consumers.membership import Membership, Taken
 from glue.contract import Delivery, Missed
 from glue.endpoint.handlers import Handler
-from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.message import Message
-from glue.endpoint.queues import QueueOwner
+from glue.endpoint.queues import PokedRoom, QueueOwner
 
 
 class Parts(Protocol):

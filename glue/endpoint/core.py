@@ -42,19 +42,18 @@ from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.identity import identity_of
 from glue.endpoint.locks import asked_whether_held
 from glue.endpoint.message import Peer, delivery_weight
+from glue.endpoint.observers import OBSERVED, Observers
 from glue.endpoint.offers import Offers
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
-from glue.endpoint.presence import OBSERVED, Observers
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
-from glue.endpoint.reserved import check_name
+from glue.endpoint.reserved import WILL_OF, check_name
 from glue.endpoint.reserved import check_not_reserved as check_not_reserved
 from glue.endpoint.sealing import at_rest
 from glue.endpoint.type_news import TypeNews
-from glue.endpoint.wills import Holder
 from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
@@ -63,8 +62,9 @@ from glue.settings import Settings
 from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory
 from glue.topics.held import NOT_FOUND
 
-if TYPE_CHECKING:
-    from glue.endpoint.history import History  # imported when used
+if TYPE_CHECKING:  # imported when used
+    from glue.endpoint.history import History
+    from glue.endpoint.wills import Holder
 
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
@@ -116,7 +116,8 @@ class EndpointCore:
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.receivers: Any = None  # set by their first use
         self.requests = Requests(self.identity, self.peers, self.statistics)
-        self.holder = Holder(self._id, self.outbox.order, self.subscribers, self.settled, self.requests, self.guard)
+        self.holder: Holder | None = None  # of wills; made for the first peer that has some
+        self.will_handled: Callable[[Delivery], None] | None = None  # tells what the holder handled, if not the driver
         self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
         self.offers = Offers(self.statistics)
         self.history: History | None = None  # opened by its first use
@@ -370,7 +371,7 @@ class EndpointCore:
             if isinstance(event, Addressed) and receipt.expectation is not None:
                 self.durability.addressed(receipt.expectation, event.last)
         elif isinstance(event, PeerAdded):
-            self.holder.note(now, event)
+            self._note_wills(now, event)
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
@@ -378,7 +379,7 @@ class EndpointCore:
                 if self.receivers is not None:
                     self.receivers.note(event)
             self.outbox.add(*self.requests.note(now, event))
-            self.holder.note(now, event)
+            self._note_wills(now, event)
             self.durability.note(event)
             self.types.note(event)
             if self.history is not None:
@@ -391,6 +392,19 @@ class EndpointCore:
             self.outbox.add(*event.tokens[0].rung(now))
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
+
+    def _note_wills(self, now: float, event: PeerAdded | PeerInterest | PeerRemoved) -> None:
+        """Hold the wills of peers."""
+        if self.holder is None:
+            if not isinstance(event, PeerInterest) or WILL_OF + event.peer not in event.added:
+                return
+            from glue.endpoint.wills import Holder
+
+            self.holder = Holder(
+                self._id, self.outbox.order, self.subscribers, self.settled, self.requests, self.guard
+            )  # fmt: skip
+            self.holder.handled = self.will_handled
+        self.holder.note(now, event)
 
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""

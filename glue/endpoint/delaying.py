@@ -12,7 +12,7 @@ from glue.delayed.store import DelayedStore
 from glue.delayed.wire import Id, Put, id_of_tag
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.responder import Receiver
+from glue.endpoint.receivers import Receiver
 from glue.storage import Log, Record
 from glue.topics.bundle import LIVE
 

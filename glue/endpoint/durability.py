@@ -23,8 +23,6 @@ from glue.contract import PeerInterest, PeerRemoved
 from glue.contract.ranges import RangeSet
 from glue.endpoint.fork import heirs
 from glue.errors import ConfigurationError
-from glue.history.overlap import covers
-from glue.history.placement import chosen
 from glue.requests.directory import matches
 
 KEEPER = "$glue/keeper/"
@@ -132,6 +130,8 @@ class Durability:
 
     def covering(self, pattern: str) -> list[str]:
         """Ids of the keepers with a disk that keep all topics of a pattern."""
+        from glue.history.overlap import covers  # imported when used: most networks have no keepers
+
         with self._lock:
             found = {
                 keeper: max((patterns[kept] for kept in patterns if covers(kept, pattern)), default=-1)
@@ -196,6 +196,8 @@ class Durability:
         with self._lock:
             found = self._known.get((place, topic))
             if found is None:
+                from glue.history.placement import chosen  # as above
+
                 matching = {}
                 for keeper, patterns in self._keepers[place].items():
                     replicas = [wanted for pattern, wanted in patterns.items() if matches(pattern, topic)]

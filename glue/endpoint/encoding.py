@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from glue.codecs import codec_of_type
 from glue.contract.document import Document
 from glue.errors import PayloadError
 
@@ -37,6 +36,8 @@ def encoded(payload: Any, with_codec: bool = False) -> tuple[bytes, bool]:
     try:
         document = orjson.dumps(payload, option=_STRICT)
     except (TypeError, ValueError) as error:
+        from glue.codecs import codec_of_type  # imported here: most programs publish bytes and JSON
+
         codec = codec_of_type(type(payload))
         if codec is not None and with_codec:
             raise NeedsCodecError(codec) from None

@@ -21,9 +21,10 @@ from glue.endpoint.offers import Offers, served_by
 from glue.endpoint.queues import QueueOwner
 from glue.endpoint.requests import Named
 from glue.history import PublishedMemory, Reader, Server
+from glue.history.names import ask_topic, page_topic
 from glue.history.overlap import overlaps
 from glue.history.server import matcher
-from glue.history.wire import MalformedError, Page, Request, Start, ask_topic, decode_page, page_topic
+from glue.history.wire import MalformedError, Page, Request, Start, decode_page
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
     from glue.history.healing import Healer

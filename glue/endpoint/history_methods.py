@@ -9,10 +9,10 @@ from glue.contract import Delivery, Event, Publication, Record, Subscribe, Unsub
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import waiting_room
-from glue.endpoint.responder import Announcement, Receiver
+from glue.endpoint.receivers import Announcement, Receiver
 from glue.endpoint.wanted import Queue, Wanted
 from glue.errors import ConfigurationError
-from glue.history.wire import OWN, ask_topic, page_topic
+from glue.history.names import OWN, ask_topic, page_topic
 from glue.model import StackRequest
 
 if TYPE_CHECKING:  # imported when used: most programs have no history

@@ -6,14 +6,13 @@ A queue as those of `queues.py`. What finds no room is read from the publisher's
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from math import inf
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from glue.contract import CodedDelivery, Delivery, Missed
 from glue.endpoint.message import Message
-from glue.endpoint.queues import Clock, QueueOwner
+from glue.endpoint.queues import Clock, PokedRoom, QueueOwner
 from glue.history.source import weight
 
 if TYPE_CHECKING:
@@ -36,36 +35,6 @@ class Parts(Protocol):
 
     def wake(self) -> None:
         """Have a turn soon."""
-
-
-class PokedRoom:
-    """A queue that gets messages another way than by `put`, and tells its subscription."""
-
-    cause = ""
-    """It drops nothing."""
-
-    def __init__(self) -> None:
-        self.poke: Callable[[], Any] = lambda: None  # called when messages came another way than by `put`
-
-    def __bool__(self) -> bool:
-        """Whether anything can be taken."""
-        raise NotImplementedError
-
-    def put(self, delivery: Delivery) -> int:
-        """Take what came live; returns the number of messages dropped."""
-        raise NotImplementedError
-
-    def put_gap(self, missed: Missed) -> None:
-        """Take news of a gap in what comes live."""
-        raise NotImplementedError
-
-    def take(self) -> Message | Missed | None:
-        """The next message, or what is missing before it; None if there is neither."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close the queue, and account for what waits."""
-        raise NotImplementedError
 
 
 class HistoryRoom(PokedRoom):

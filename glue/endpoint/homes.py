@@ -12,7 +12,7 @@ from glue.consumers.positions import Positions
 from glue.contract import Delivery, Event, Publication
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.responder import Receiver
+from glue.endpoint.receivers import Receiver
 from glue.history.overlap import covers
 from glue.storage import FileLog, Record
 

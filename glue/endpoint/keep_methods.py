@@ -14,7 +14,7 @@ from glue.endpoint.durability import DISK, MEMORY, Acks, Durability, Expectation
 from glue.endpoint.options import Priority
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.receipt import Receipt
-from glue.endpoint.responder import Announcement, Receiver
+from glue.endpoint.receivers import Announcement, Receiver
 from glue.endpoint.sealing import require
 from glue.errors import ClosedError, ConfigurationError, NotDurableError
 from glue.model import StackRequest

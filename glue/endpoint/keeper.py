@@ -11,7 +11,7 @@ from glue.endpoint.durability import DISK, MOST, keeper_interest
 from glue.endpoint.durability import MEMORY as MEMORY_PLACE
 from glue.endpoint.keeping import Keeping, LogWatcher
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.responder import Announcement, Receiver
+from glue.endpoint.receivers import Announcement, Receiver
 from glue.errors import ConfigurationError
 from glue.storage import Log, Record, Retention
 from glue.topics import check_pattern

@@ -6,7 +6,6 @@ import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from glue.codecs import name_of_tag
 from glue.contract import Delivery, Missed
 from glue.contract.frozen import Frozen
 from glue.contract.metadata import NO_PROPERTIES
@@ -76,7 +75,11 @@ class Message:
     def codec(self) -> str | None:
         """The name of the codec that decoded the payload; None for bytes and JSON."""
         metadata = getattr(self.delivery, "metadata", None)
-        return None if metadata is None or metadata.codec is None else name_of_tag(metadata.codec)
+        if metadata is None or metadata.codec is None:
+            return None
+        from glue.codecs import name_of_tag  # imported here: most messages are bytes or JSON
+
+        return name_of_tag(metadata.codec)
 
     @property
     def encoded(self) -> bytes | None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from glue.contract import PeerInterest
 from glue.errors import TopicError
-from glue.history.wire import KEEPER, OWN
+from glue.history.names import KEEPER, OWN
 from glue.topics import check_pattern
 
 OFFERS = 4096

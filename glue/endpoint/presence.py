@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from glue.contract import Delivery, Event, PeerAdded, PeerInterest, PeerRemoved, Surveyed
 from glue.contract.frozen import Frozen
+from glue.endpoint.observers import Observers
 from glue.errors import TopicError
 from glue.requests.wire import ANNOUNCED
 from glue.topics import check_pattern
@@ -23,8 +24,6 @@ PUBLISHER: Final = "$glue/publisher/"
 """The beginning of a publisher's announcement; the promised interval (milliseconds, 0: none) and a pattern follow."""
 PATTERNS: Final = 65_536
 """Roles of all peers that are remembered while there is a watch, 20 MB; more are left out, and counted."""
-OBSERVED: Final = frozenset({PeerAdded, PeerInterest, PeerRemoved, Surveyed})
-"""The news that observers are told."""
 NEVER: Final = 10**9
 """Milliseconds of an interval that a publisher can promise at most."""
 
@@ -84,38 +83,6 @@ def role_of(interest: str) -> Role | None:
     except TopicError:
         return None
     return kind, pattern
-
-
-class Observer(Protocol):
-    """The statements of peers in their interests."""
-
-    def note(self, now: float, event: Event) -> Sequence[Delivery]:
-        """Take a piece of news, within a turn; returns what follows from it."""
-
-
-class Observers:
-    """The observers of one endpoint. They may be added and removed from any thread."""
-
-    __slots__ = ("_all",)
-
-    def __init__(self) -> None:
-        self._all: dict[Observer, None] = {}
-
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._all)
-
-    def add(self, observer: Observer) -> None:
-        """Begin to tell an observer."""
-        self._all[observer] = None
-
-    def remove(self, observer: Observer) -> None:
-        """Tell it no more."""
-        self._all.pop(observer, None)
-
-    def note(self, now: float, event: Event) -> list[Delivery]:
-        """Tell all observers."""
-        return [result for observer in list(self._all) for result in observer.note(now, event)]
 
 
 class PresenceWatch:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glue.contract import Delivery, Subscribe, Survey, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
-from glue.endpoint.deadlines import DeadlineWatch, Silence
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.presence import NEVER, PUBLISHER, PresenceWatch
-from glue.endpoint.responder import Announcement
+from glue.endpoint.receivers import Announcement
 from glue.endpoint.sealing import require
 from glue.endpoint.wanted import Wanted
 from glue.errors import ConfigurationError
 from glue.model import StackRequest
 from glue.topics import check_pattern
+
+if TYPE_CHECKING:  # imported when used: most programs watch nobody
+    from glue.endpoint.deadlines import DeadlineWatch, Silence
 
 
 class PublisherAnnouncement(Announcement):
@@ -73,6 +74,8 @@ class PresenceMethods:
         Others see the announcement in `watch_presence`, and the promise lets their deadlines work. It ends with
         `close()` of the result, or with the endpoint. Raises TopicError, ConfigurationError, ClosedError.
         """
+        from glue.endpoint.presence import NEVER, PUBLISHER
+
         interval = 0
         if publish_every is not None:
             is_number = isinstance(publish_every, (int, float)) and not isinstance(publish_every, bool)
@@ -98,6 +101,8 @@ class PresenceMethods:
 
     def _begin_watch(self, pattern: str, token: Any) -> Survey:
         """Let a new subscription be told of presence; returns the request with which it begins."""
+        from glue.endpoint.presence import PresenceWatch
+
         identity = self._core.identity
         who = identity.name, identity.endpoint_id, identity.incarnation
         observers = self._core.observers
@@ -108,6 +113,8 @@ class PresenceMethods:
         """Watch the deadline of a new subscription, if it has one."""
         if wanted.deadline is None:
             return
+        from glue.endpoint.deadlines import DeadlineWatch
+
         watch = DeadlineWatch(
             wanted.patterns, wanted.deadline, wanted.name, self._owner, self._order_quietly,
             self._core.requests.clock, self._tell_silence, self._COUNTS, wanted.qos is not None,

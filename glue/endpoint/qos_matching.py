@@ -20,7 +20,7 @@ from glue.endpoint.deadlines import TOLERANCE
 from glue.endpoint.fork import heirs
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.qos_terms import OFFER, QOS, REQUEST, Difference, Statement, Terms, differences, statement_of
-from glue.endpoint.responder import Receiver
+from glue.endpoint.receivers import Receiver
 from glue.requests.directory import matches
 from glue.topics.names import meet
 

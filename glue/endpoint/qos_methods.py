@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from glue.contract import Delivery, Event, Subscribe, Survey, Unsubscribe
 from glue.endpoint.core import EndpointCore
-from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.responder import Announcement
+from glue.endpoint.receivers import Announcement
 from glue.endpoint.sealing import require
 from glue.endpoint.wanted import Queue, Wanted
 from glue.errors import ConfigurationError
@@ -84,6 +83,7 @@ class QoSMethods:
 
     def _begin_request(self, wanted: Wanted, subscription: Any, waiting: Queue) -> None:
         """Let a new subscription have what its quality of service admits; before it begins."""
+        from glue.endpoint.history_room import HistoryRoom
         from glue.endpoint.qos_matching import TOPIC, Requested
         from glue.endpoint.qos_terms import terms_of
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 from glue.contract import Delivery, Missed
 from glue.endpoint.message import Message, messages, weight
@@ -251,3 +251,33 @@ class MessageBuffer:
         for tally in (before or {}).values():
             _add(self._ahead, tally.cause, tally.missed(), tally.count)
         _add(self._ahead, self.cause, message, 1)
+
+
+class PokedRoom:
+    """A queue that gets messages another way than by `put`, and tells its subscription."""
+
+    cause = ""
+    """It drops nothing."""
+
+    def __init__(self) -> None:
+        self.poke: Callable[[], Any] = lambda: None  # called when messages came another way than by `put`
+
+    def __bool__(self) -> bool:
+        """Whether anything can be taken."""
+        raise NotImplementedError
+
+    def put(self, delivery: Delivery) -> int:
+        """Take what came live; returns the number of messages dropped."""
+        raise NotImplementedError
+
+    def put_gap(self, missed: Missed) -> None:
+        """Take news of a gap in what comes live."""
+        raise NotImplementedError
+
+    def take(self) -> Message | Missed | None:
+        """The next message, or what is missing before it; None if there is neither."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the queue, and account for what waits."""
+        raise NotImplementedError

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from glue.contract import Delivery, Event, PeerRemoved
 from glue.endpoint.receiver_kind import Kind
 from glue.endpoint.receiver_ops import Operation
-from glue.endpoint.responder import Receiver as Mailbox
+from glue.endpoint.receivers import Receiver as Mailbox
 from glue.errors import ConfigurationError, NoResponderError, RequestError, RequestTimeoutError
 from glue.receivers.address import PARTITIONS_MOST, Address
 from glue.receivers.outbox import Outbox

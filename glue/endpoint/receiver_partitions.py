@@ -12,7 +12,7 @@ from glue.contract import Delivery, Event
 from glue.endpoint.model_calls import TIMEOUT, ModelCall, read_items, write
 from glue.endpoint.receiver_ops import Operation, Runtime
 from glue.endpoint.receiver_storing import GONE, Storing
-from glue.endpoint.responder import Receiver as Mailbox
+from glue.endpoint.receivers import Receiver as Mailbox
 from glue.errors import ConfigurationError, GlueError
 from glue.model import Ask as AskModel
 from glue.model.questions import Ending, WatchPattern

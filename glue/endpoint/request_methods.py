@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
+from glue.endpoint.receivers import Receiver
 from glue.endpoint.requests import Requests, check_timeout, tails
-from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
 from glue.endpoint.sealing import require
 from glue.errors import ClosedError, ConfigurationError, TopicError
 from glue.model import StackRequest
@@ -18,7 +18,10 @@ from glue.requests import Call, Reply
 from glue.requests.wire import reply_topic, request_topic
 from glue.topics import check_topic
 
-AnyHandler = TypeVar("AnyHandler", bound=RequestHandler)
+if TYPE_CHECKING:  # imported when used: most programs answer no requests
+    from glue.endpoint.responder import BaseResponder, RequestHandler
+
+AnyHandler = TypeVar("AnyHandler", bound="RequestHandler")
 
 NO_ID = "0" * 16
 
@@ -91,6 +94,8 @@ class RequestMethods:
 
     def _respond(self, pattern: str, handler: RequestHandler) -> BaseResponder:
         """Add a responder: first what receives requests, then what tells of it."""
+        from glue.endpoint.responder import check_responder
+
         check_responder(self._core.requests, pattern, handler)
         check_not_reserved(pattern)
         check_no_address(pattern)
@@ -106,6 +111,8 @@ class RequestMethods:
 
     def _close_responder(self, responder: BaseResponder) -> None:
         """Take back what tells of a responder; what is under way to it is refused for a while."""
+        from glue.endpoint.responder import KEPT
+
         requests = self._core.requests
         with requests.lock:
             if responder.is_closed:

@@ -6,6 +6,7 @@ from glue.errors import TopicError
 from glue.topics import check_topic
 
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
+WILL_OF = f"{RESERVED}/will-of/"  # the interest of an endpoint with wills, before its id
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
 

@@ -6,13 +6,13 @@ since its age counts from there. Then it is handled, or dropped if its caller ha
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from glue.contract import Delivery, Event
+from glue.contract import Delivery
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.receivers import Announcement, Receiver
 from glue.endpoint.request import Request
 from glue.endpoint.requests import Requests, tail
 from glue.errors import ConfigurationError, GlueError
@@ -38,35 +38,6 @@ RequestHandler = Callable[[Request], Any]
 
 KEPT = 64
 """Closed responders that go on refusing requests: those that callers sent before they knew of it."""
-
-
-class Receiver:
-    """A receiver of deliveries that is never busy: long work is queued here."""
-
-    def __init__(self) -> None:
-        self._mailbox: deque[Event] = deque()
-
-    @property
-    def _busy(self) -> bool:
-        """For the driver."""
-        return False
-
-    @_busy.setter
-    def _busy(self, busy: bool) -> None:
-        """For the driver, which would queue for a receiver that is busy."""
-
-
-class Announcement(Receiver):
-    """The interest by which peers learn of a responder; nothing is to be published there."""
-
-    def __init__(self, drop: Callable[[Delivery], None]) -> None:
-        super().__init__()
-        self._drop = drop
-
-    def _deliver(self, event: Event) -> None:
-        """Drop what a peer published all the same."""
-        if isinstance(event, Delivery):
-            self._drop(event)
 
 
 class BaseResponder(Receiver):

@@ -9,7 +9,7 @@ import orjson
 from glue import schema
 from glue.contract import Delivery, Event
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.responder import Receiver
+from glue.endpoint.receivers import Receiver
 from glue.endpoint.type_news import TypeNews
 from glue.endpoint.typed import SCHEMA
 from glue.requests.directory import matches

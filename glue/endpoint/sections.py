@@ -134,15 +134,7 @@ def exam_of(core: EndpointCore) -> Any:
     return getattr(core.stack.layers["discovery"], "exam", None)
 
 
-def open_exam(endpoint: Subject, core: EndpointCore) -> None:
-    """Let an endpoint's discovery answer the questions of peers, unless the setting `doctor` forbids it."""
-    exam = exam_of(core)
-    if exam is None:
-        return
-    exam.is_open = endpoint.settings.doctor
-
-    def told(section: str) -> Any:
-        function = SECTIONS.get(section)
-        return None if function is None else function(endpoint)
-
-    exam.sections = told
+def section_of(endpoint: Subject, name: str) -> Any:
+    """What an endpoint tells under this name; None for an unknown section."""
+    function = SECTIONS.get(name)
+    return None if function is None else function(endpoint)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from glue.contract import Awake, Sleep
+from glue.contract.frozen import Frozen
 from glue.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from glue.settings import Settings
 
 
-@dataclass(frozen=True)
-class Woke:
+class Woke(Frozen):
     """What an endpoint is told when it wakes up; see docs/sleep.md.
 
     waited: reliable messages that waited at their publishers, and have come now.

@@ -20,7 +20,7 @@ from glue.endpoint.core import EndpointCore
 from glue.endpoint.message import Message
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.plain_topic import NamedTopic
-from glue.endpoint.responder import Announcement, Receiver
+from glue.endpoint.receivers import Announcement, Receiver
 from glue.endpoint.type_news import Mismatch
 from glue.errors import ClosedError, ConfigurationError
 from glue.requests.directory import matches

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from glue.contract import Subscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.handlers import Handler
-from glue.endpoint.history_room import PokedRoom
-from glue.endpoint.queues import Clock, Kept, MessageBuffer
+from glue.endpoint.queues import Clock, Kept, MessageBuffer, PokedRoom
 from glue.endpoint.sealing import require
-from glue.endpoint.shared import Acknowledger, Order, SharedDeliveries, SharedMessages
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
 from glue.topics.names import is_wildcard
-from glue.topics.shared.wire import interest_of, member_id
 from glue.topics.wrapped import INTERVAL_LIMIT, limited
 
-if TYPE_CHECKING:  # imported when used: most programs name no quality of service, and read no history
+if TYPE_CHECKING:  # imported when used: most programs name no quality of service or group, and read no history
     from glue.endpoint.history_options import Start
     from glue.endpoint.qos import QoS
+    from glue.endpoint.shared import Order
 
 PATTERNS = 1024
 """Patterns of one subscription at most: each is announced to all peers."""
@@ -104,6 +102,8 @@ class Wanted:
                 raise ConfigurationError(
                     "group=…: such a subscription has no max_rate, local, deadline, start, last, qos"
                 )
+            from glue.topics.shared.wire import interest_of, member_id
+
             member = member_id(core.identity.endpoint_id, core.identity.incarnation, core.next_member())
             self.interests = [interest_of(self.group, member, one) for one in patterns]
         elif max_rate is not None and self.has_history:
@@ -168,6 +168,8 @@ class Wanted:
             return handler, payload_only, waiting
         if not isinstance(waiting, Kept):
             raise ConfigurationError('group=…: a shared subscription has the policy "block", as it loses nothing')
+        from glue.endpoint.shared import Acknowledger, SharedDeliveries, SharedMessages
+
         acknowledger = Acknowledger(order, clock)
         if handler is None:
             return None, False, SharedMessages(waiting.owner, clock, acknowledger)

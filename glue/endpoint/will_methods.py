@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glue.contract import Delivery, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore
-from glue.endpoint.responder import Announcement
-from glue.endpoint.wills import DELAY_LIMIT, WILL_OF, WILLS, WILLS_OF, WILLS_SIZE, Will, encode_wills, publication_of
+from glue.endpoint.receivers import Announcement
+from glue.endpoint.reserved import WILL_OF
 from glue.errors import ConfigurationError, MessageTooLargeError
 from glue.model import StackRequest
+
+if TYPE_CHECKING:  # imported when used: most programs have no will
+    from glue.endpoint.wills import Will
 
 
 class LastWill:
@@ -59,6 +62,8 @@ class WillMethods:
         The peers hold the will and publish it once. `close` says goodbye, so nothing is published then. Up to 64 wills
         and 1 MiB of payloads. Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """
+        from glue.endpoint.wills import DELAY_LIMIT, WILLS, WILLS_SIZE, Will
+
         is_number = isinstance(delay, (int, float)) and not isinstance(delay, bool)
         if not is_number or not 0 <= delay <= DELAY_LIMIT:
             raise ConfigurationError(f"delay={delay!r}: expected 0 to {DELAY_LIMIT} seconds")
@@ -80,6 +85,8 @@ class WillMethods:
         return LastWill(self, will)
 
     def _will_message(self, wills: dict[str, Will]) -> StackRequest:
+        from glue.endpoint.wills import WILLS_OF, encode_wills, publication_of
+
         topic = WILLS_OF + self._core.identity.endpoint_id
         payload = encode_wills(list(wills.values())) if wills else b""
         return publication_of(topic, payload, self._core.requests.unix_time())

@@ -33,12 +33,12 @@ from glue.contract.frozen import Frozen
 from glue.contract.hashing import blake2s
 from glue.endpoint.fork import heirs
 from glue.endpoint.receivers import AlarmReceiver
+from glue.endpoint.reserved import WILL_OF
 from glue.endpoint.sealing import require
 from glue.errors import ForbiddenError, TopicError
 from glue.model import StackRequest
 from glue.topics import check_topic
 
-WILL_OF: Final = "$glue/will-of/"
 WILLS_OF: Final = "$glue/wills/"
 WILLS: Final = 64
 """Wills of one endpoint."""

@@ -25,12 +25,6 @@ from glue.topics import check_pattern, check_topic
 from glue.topics.bundle import INTEGER_LIMIT as INTEGER_LIMIT
 from glue.topics.bundle import SEQUENCE_LIMIT, MalformedBundleError, MessageGroup, body_of, decode
 
-PREFIX: Final = "$glue/history"
-OWN: Final = f"{PREFIX}/own/"
-"""The interest of a publisher that serves what it published itself; a pattern follows."""
-KEEPER: Final = "$glue/keeper/"
-"""The interest of a keeper, which serves what others published; where it keeps, how many do, and a pattern follow."""
-
 HEAD_LIMIT: Final = 256 << 10
 """Bytes of the JSON object: RANGES ranges with usual topics, or HEADS heads."""
 RANGES: Final = 256
@@ -59,16 +53,6 @@ Origin = tuple[str, str, int]
 
 class MalformedError(ValueError):
     """A payload is no request for history, or no page."""
-
-
-def ask_topic(server: str) -> str:
-    """The topic of requests to one server."""
-    return f"{PREFIX}/ask/{server}"
-
-
-def page_topic(reader: str, incarnation: int) -> str:
-    """The topic of pages for one life of a reader."""
-    return f"{PREFIX}/page/{reader}/{incarnation}"
 
 
 class Request:

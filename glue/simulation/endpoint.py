@@ -38,7 +38,6 @@ from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
 from glue.endpoint.qos_methods import QoSMethods
 from glue.endpoint.queues import Kept
-from glue.endpoint.sections import open_exam
 from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError, ConfigurationError
@@ -124,7 +123,7 @@ class SimulatedEndpoint(
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
         self._replies = self._responders = self._served = self._reads = self._asked = None
         self._delays = self._deadlines = self._wills = self._will_flag = self._will_numbers = None
-        core.holder.handled = self._handled
+        core.will_handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
         self._consuming, self._is_asked, self._delayed_receiver = None, False, None
         self._cycle, self._slept, self._falling = 0, None, None
@@ -176,7 +175,7 @@ class SimulatedEndpoint(
         """
         self.crash()
         self._core = self._new_core()
-        open_exam(self, self._core)
+        self._open_exam()
         self._state = RUNNING
         self.host.restart(self)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from glue.contract import Publication
 from glue.endpoint.admission import SHARES
 from glue.endpoint.core import EndpointCore
-from glue.endpoint.delays import Delayed, DelayMethods
+from glue.endpoint.delay_methods import DelayMethods
 from glue.endpoint.durability import Acks
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import Receipt
 from glue.settings import Settings
 from glue.simulation.host import Host
 from glue.simulation.keeping import SimulatedKeeping
+
+if TYPE_CHECKING:
+    from glue.endpoint.delays import Delayed
 
 
 class SimulatedPublishing(SimulatedKeeping, DelayMethods):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from glue.contract import Delivery, Missed
 from glue.endpoint.handlers import Handler
-from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.queues import Kept
+from glue.endpoint.queues import Kept, PokedRoom
 from glue.endpoint.wanted import Queue
 from glue.simulation.host import Host
 from glue.simulation.hosts import Hosts

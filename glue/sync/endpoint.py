@@ -14,13 +14,11 @@ from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
-from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
 from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
 from glue.endpoint.qos_methods import QoSMethods
 from glue.endpoint.queues import Kept
@@ -35,15 +33,17 @@ from glue.sync.receiving import SyncReceiving
 from glue.sync.requests import SyncRequests
 from glue.sync.sleeping import SyncSleeping
 from glue.sync.subscription import Subscription
-from glue.sync.typed import SyncTyped
+from glue.sync.typed_methods import SyncTyped
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
+    from glue.endpoint.deadlines import Silence
+    from glue.endpoint.presence import Presence
     from glue.endpoint.qos_matching import QoSMismatch
     from glue.sync.model import Model
 
 
-PresenceHandler = Callable[[Presence], Any]
+PresenceHandler = Callable[["Presence"], Any]
 
 
 class Endpoint(

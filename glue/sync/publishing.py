@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from glue.drivers.leader import ThreadDriver
-from glue.endpoint.delays import Delayed, DelayMethods
+from glue.endpoint.delay_methods import DelayMethods
 from glue.endpoint.durability import Acks
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import WaitingReceipt
 from glue.sync.keeping import SyncKeeping
+
+if TYPE_CHECKING:
+    from glue.endpoint.delays import Delayed
 
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 

@@ -1,4 +1,4 @@
-"""Requests and replies of a threaded endpoint: calls that wait, and handlers in the threads of subscriptions."""
+"""Requests and replies of a threaded endpoint: calls that wait; a responder is in `responder.py`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from glue.contract import Delivery, Event, Publication
+from glue.contract import Publication
 from glue.drivers.leader import ThreadDriver
 from glue.endpoint.handlers import is_awaited
-from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.request import CURRENT, Request
 from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, is_address, replies_of
-from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
-from glue.endpoint.responder import BaseResponder, RequestHandler
+from glue.endpoint.requests import OUTSTANDING, TIMEOUT
 from glue.errors import ClosedError, ConfigurationError, RequestTimeoutError, WouldBlockError
 from glue.model import StackRequest
 from glue.requests import Call, Reply
-from glue.requests.wire import encode_reply, reply_topic
+
+if TYPE_CHECKING:  # imported when used: most programs answer no requests
+    from glue.endpoint.responder import RequestHandler
+    from glue.sync.responder import Responder
 
 GATHER = 0.001
-"""Seconds that answers wait for those to the requests that came with theirs, and that `request_many` gathers."""
+"""Seconds that `request_many` gathers payloads."""
 ROOM = 0.05
 """Seconds between two looks whether a full queue has room for a request."""
 
@@ -49,96 +49,6 @@ class Gate:
         return self._lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
 
 
-class Responder(BaseResponder):
-    """A responder of a threaded endpoint; a context manager. Its handler is called for one request at a time."""
-
-    def __init__(
-        self,
-        pattern: str,
-        handler: RequestHandler,
-        requests: Requests,
-        owner: SubscriptionOwner,
-        limit: int,
-        driver: ThreadDriver,
-        close: Callable[[BaseResponder], None],
-    ) -> None:
-        """Use `Endpoint.respond`."""
-        super().__init__(pattern, handler, requests, owner, limit, close)
-        self._driver = driver
-        self._is_at_work = False
-        self._queue: deque[tuple[Delivery, float]] = deque()  # with when they came
-
-    def _deliver(self, event: Event) -> None:
-        """Handle requests, or let them wait while another thread is at work here."""
-        if not isinstance(event, Delivery):
-            return
-        arrived, lock = self._requests.clock(), self._requests.lock
-        with lock:
-            if self._is_at_work:
-                self._owner.keep(event)
-                self._queue.append((event, arrived))
-                return
-            self._is_at_work = True
-        self._handle(event, arrived)
-        while True:
-            with lock:
-                if not self._queue:
-                    self._is_at_work = False
-                    return
-                event, arrived = self._queue.popleft()
-            if self._is_awaited(event):
-                self._handle(event, arrived)
-            else:
-                self._requests.statistics["requests of callers that left"] += len(event.payloads)
-                self._owner.settled("unread", len(event.payloads))
-            self._owner.handled(event)
-
-    def _handle(self, delivery: Delivery, arrived: float) -> None:
-        """Call the handler for each request; answers that are given within a millisecond leave together."""
-        topic, clock = reply_topic(delivery.publisher_id, delivery.incarnation), self._requests.clock
-        replies: list[bytes] = []
-        since = arrived
-        for opened in self._opened(delivery, arrived):
-            if isinstance(opened, Request):
-                reply = self._call(opened)
-            else:
-                reply = encode_reply(*opened)
-            if reply is not None:
-                replies.append(reply)
-                now = clock()
-                if now - since > GATHER:
-                    self._publish(topic, replies)
-                    replies, since = [], now
-        if replies:
-            self._publish(topic, replies)
-        self._owner.settled("handled", len(delivery.payloads))
-
-    def _call(self, request: Request) -> bytes | None:
-        """Call the handler; returns the reply, None if there is none yet."""
-        token = CURRENT.set(request)
-        try:
-            answer = self._handler(request)
-        except BaseException as error:  # sys.exit too: it is the handler's own affair
-            return self._failed(request, error)
-        finally:
-            CURRENT.reset(token)
-        return self._answered(request, answer)
-
-    def _publish(self, topic: str, replies: list[bytes]) -> None:
-        driver = self._driver
-        if driver.replier and len(replies) == 1 and driver.reply(topic, replies[0]):
-            return
-        with contextlib.suppress(ClosedError):  # then the caller is told that this endpoint left
-            driver.publish((self._requests.publication(topic, replies),), True)
-            driver.expect_answer()
-
-    def __enter__(self) -> Responder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
 class SyncRequests(RequestMethods):
     """The methods of `glue.Endpoint` for requests and replies."""
 
@@ -154,6 +64,8 @@ class SyncRequests(RequestMethods):
     def _make_responder(self, pattern: str, handler: RequestHandler) -> Responder:
         if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
+        from glue.sync.responder import Responder
+
         core = self._core
         limit = core.settings.message_limit
         return Responder(
@@ -173,7 +85,7 @@ class SyncRequests(RequestMethods):
         responders of this endpoint match, the first one answers. Raises TopicError, ConfigurationError, ClosedError.
         """
         self._running()
-        return cast(Responder, self._respond(pattern, handler))
+        return cast("Responder", self._respond(pattern, handler))
 
     def wait_for_responders(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` endpoints answer a topic; whether they did in time."""

@@ -19,10 +19,9 @@ from glue.contract.logs import lazy_logger
 from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
-from glue.endpoint.history_room import PokedRoom
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.queues import Kept
+from glue.endpoint.queues import Kept, PokedRoom
 from glue.endpoint.wanted import Queue
 from glue.errors import ClosedError, SlowReaderError
 

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeVar, Unpack
 
 from glue.endpoint.message import Message
 from glue.endpoint.plain_topic import PlainTopic, PublishOptions, SubscribeOptions
 from glue.endpoint.receipt import WaitingReceipt
-from glue.endpoint.type_news import Mismatch
-from glue.endpoint.typed import (
-    BaseTopic,
-    TypedHandler,
-    TypedMessage,
-    Types,
-    check_typed,
-    check_untyped,
-)
+from glue.endpoint.typed import BaseTopic, TypedHandler, TypedMessage
 from glue.schema import SUBSCRIBE
 from glue.sync.subscription import Subscription
-
-if TYPE_CHECKING:  # imported when used: most programs name no quality of service
-    from glue.endpoint.qos import QoS
 
 T = TypeVar("T")
 
@@ -107,60 +96,3 @@ class Topic(BaseTopic[T]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class SyncTyped:
-    """The method of `glue.Endpoint` for typed topics."""
-
-    _types: Types | None = None
-
-    @overload
-    def topic(self, pattern: str, *, qos: QoS | None = None) -> Plain: ...
-
-    @overload
-    def topic(
-        self, pattern: str, kind: type[T], *, qos: QoS | None = None, codec: str | None = None, writable: bool = False
-    ) -> Topic[T]: ...
-
-    def topic(
-        self,
-        pattern: str,
-        kind: type[T] | None = None,
-        *,
-        qos: QoS | None = None,
-        codec: str | None = None,
-        writable: bool = False,
-    ) -> Topic[T] | Plain:
-        """Give a topic, or a pattern of topics, a type and a quality of service.
-
-        pattern: a topic, or a pattern with the wildcards `+` and `#`.
-        kind: the type of messages: a dataclass, msgspec.Struct, pydantic model, protobuf message, or numpy.ndarray;
-            without it, payloads are as those of `publish`.
-        qos: a quality of service, such as `glue.EVENT`; see docs/qos.md.
-        codec: how values of the type travel, such as "msgpack"; None: as JSON, protobuf or an array.
-        writable: copy each arriving array, so that it can be changed.
-
-        Raises TopicError, and ConfigurationError for a type that cannot travel, and for what is no QoS.
-        """
-        endpoint: Any = self
-        endpoint._running()
-        if kind is None:
-            check_untyped(codec, writable)
-            return PlainTopic(endpoint, pattern, qos)
-        check_typed(codec, writable, kind)
-        if self._types is None or not self._types.is_of(endpoint._core):
-            self._types = Types(
-                endpoint._core, endpoint._owner, endpoint._order_quietly, endpoint._tell_mismatch, False
-            )
-        return Topic(endpoint, self._types, pattern, kind, codec, writable, qos)
-
-    def _tell_mismatch(self, mismatch: Mismatch) -> bool:
-        """Call the callback of mismatches; returns whether there is one."""
-        endpoint: Any = self
-        if endpoint.on_mismatch is None:
-            return False
-        try:
-            endpoint.on_mismatch(mismatch)
-        except BaseException:  # the program's own affair
-            endpoint._callback_failed(mismatch)
-        return True

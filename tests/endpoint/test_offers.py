@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glue.endpoint.offers import served_by
-from glue.history.wire import KEEPER, OWN
+from glue.history.names import KEEPER, OWN
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 import glue
 import glue.aio
-from glue.endpoint.recording import Recorder
+from glue.endpoint.recorder import Recorder
 
 ENDPOINT = """accounting announce ask close close_receivers consumers describe flush forget forget_consumer id
     incarnation keep model move_consumer name on_conflict on_consumer_alert on_deadline on_gap on_heal on_lost

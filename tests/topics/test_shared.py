@@ -9,9 +9,10 @@ import pytest
 
 from glue.contract import Acknowledge, Subscribe
 from glue.topics.bundle import MessageGroup, encode
-from glue.topics.shared import Dispatcher, sharing
 from glue.topics.shared import dispatcher as module
+from glue.topics.shared import sharing
 from glue.topics.shared.credit import MOST, Credit
+from glue.topics.shared.dispatcher import Dispatcher
 from glue.topics.shared.wire import decode_done, encode_done, interest_of, member_id, parse_interest, topic_of
 from tests.topics.parties import added, deliveries, endpoint_id, groups, inbound, message, topics, wants
 

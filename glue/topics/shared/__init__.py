@@ -4,9 +4,3 @@
   know no topic, no wire and no layer, so that other kinds of consumer groups can use them.
 * `wire.py`, `sharing.py`: interests, topics and acknowledgements, for the topics layer.
 """
-
-from glue.topics.shared.dispatcher import Dispatcher
-from glue.topics.shared.jobs import Job
-from glue.topics.shared.sharing import Sharing
-
-__all__ = ["Dispatcher", "Job", "Sharing"]

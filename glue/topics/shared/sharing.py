@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 from math import inf
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from glue.contract import HIGH, Acknowledge, Event, Undelivered
 from glue.topics.bundle import LIVE, MessageGroup, common_length, milliseconds
 from glue.topics.index import Index
-from glue.topics.shared.dispatcher import Dispatcher
 from glue.topics.shared.wire import (
     DONE,
     Acknowledgement,
@@ -26,6 +25,9 @@ from glue.topics.shared.wire import (
     topic_of,
 )
 from glue.topics.wrapped import unwrapped
+
+if TYPE_CHECKING:  # imported with the first group: most publishers know none
+    from glue.topics.shared.dispatcher import Dispatcher
 
 GROUPS = 4096
 """Groups known at once, at some 2 kB each; members of more get nothing, which is counted."""
@@ -116,6 +118,8 @@ class Sharing:
             self._statistics["members of groups refused: too many"] += 1
             return
         if group not in self.dispatchers:
+            from glue.topics.shared.dispatcher import Dispatcher
+
             self.dispatchers[group] = Dispatcher(self._statistics)
             self._index.add(pattern, group)
         self._members[interest] = group

@@ -19,13 +19,10 @@ from functools import lru_cache
 import orjson
 
 from glue.contract import Header
+from glue.transport.fec import LENGTH, REPAIR_SYMBOLS, SOURCE_SYMBOLS
 
-SOURCE_SYMBOLS = 64  # of a block at most: larger blocks need little less repair, and work grows with the square
-REPAIR_SYMBOLS = 32  # of a block at most: with 64 source symbols 33 %, twice what 10 % loss needs
-LENGTH = 2  # bytes before each symbol that tell its length
 HEAD = 50 - LENGTH  # bytes of header in a symbol: the wire format leaves no more to the layers above
 POLYNOMIAL = 0x11D  # x^8 + x^4 + x^3 + x^2 + 1, of which 2 is a generator (RFC 5510, section 8.1)
-BELOW = "glue"  # the one key of a header that a layer below adds
 
 _POWERS = [1] * 510  # of the generator, twice over, so that a sum of two logarithms needs no modulo
 for _index in range(1, 510):

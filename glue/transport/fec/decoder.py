@@ -13,7 +13,7 @@ from typing import Any
 
 from glue.contract import Header, Inbound, advanced
 from glue.contract.pieces import total
-from glue.transport.fec.code import BELOW, LENGTH, REPAIR_SYMBOLS, SOURCE_SYMBOLS, decode, frame_of, symbol_of
+from glue.transport.fec import BELOW, LENGTH, REPAIR_SYMBOLS, SOURCE_SYMBOLS
 from glue.transport.wire import DATA, KEY, PARITY
 
 KEPT = 512  # frames of a channel: twice what a sender covers at once
@@ -192,11 +192,15 @@ class Decoder:
         size = len(next(iter(block.repair.values())))
         if len(unknown) > len(block.repair) or any(symbol and len(symbol) > size for symbol in symbols):
             return {}
+        from glue.transport.fec.code import decode, frame_of  # imported here: most links lose nothing
+
         found = [frame_of(symbol) for symbol in decode(symbols, block.repair)]
         return {sequence: frame for sequence, frame in zip(unknown, found, strict=True) if frame is not None}
 
     def _symbols(self, first: int, count: int) -> list[bytes | None]:
         """Return the source symbols of a block; None for each frame that is not kept."""
+        from glue.transport.fec.code import symbol_of  # as above
+
         symbols: list[bytes | None] = [None] * count
         for start, header, bodies, _ in self._runs:
             skip = max(first - start, 0)

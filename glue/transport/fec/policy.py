@@ -19,8 +19,7 @@ from functools import lru_cache
 from glue.contract import Outbound
 from glue.transport import slow_receivers
 from glue.transport.channel_state import ChannelState
-from glue.transport.fec.code import REPAIR_SYMBOLS, SOURCE_SYMBOLS
-from glue.transport.fec.encoder import encoded, symbols_of
+from glue.transport.fec import REPAIR_SYMBOLS, SOURCE_SYMBOLS
 from glue.transport.fec.state import SPAN
 from glue.transport.member import Member
 from glue.transport.round_trip import GRANULARITY
@@ -94,7 +93,11 @@ def cover(channel: ChannelState, now: float) -> list[Outbound]:
     blocks = -(-count // SOURCE_SYMBOLS)
     size = -(-count // blocks)
     rows = _rows(channel, size, blocks)
-    found = symbols_of(flights) if rows else None
+    if not rows:
+        return []
+    from glue.transport.fec.encoder import encoded, symbols_of  # imported here: most links lose nothing
+
+    found = symbols_of(flights)
     if found is None:
         return []
     out = encoded(now, *found, size, rows, channel.number, flights[0].first, channel.destinations)

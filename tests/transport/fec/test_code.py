@@ -7,10 +7,9 @@ from random import Random
 
 import pytest
 
+from glue.transport.fec import REPAIR_SYMBOLS, SOURCE_SYMBOLS
 from glue.transport.fec.code import (
     HEAD,
-    REPAIR_SYMBOLS,
-    SOURCE_SYMBOLS,
     coefficient,
     decode,
     encode,

@@ -9,7 +9,8 @@ import pytest
 
 from glue.contract import Inbound, PeerAdded
 from glue.transport import Transport
-from glue.transport.fec.code import REPAIR_SYMBOLS, SOURCE_SYMBOLS, encode, symbol_of
+from glue.transport.fec import REPAIR_SYMBOLS, SOURCE_SYMBOLS
+from glue.transport.fec.code import encode, symbol_of
 from glue.transport.fec.decoder import BLOCKS, BUDGET, KEPT, UNUSED
 from glue.transport.wire import KEY
 from tests.transport.network import endpoint_id
