@@ -1,8 +1,8 @@
 """The network interfaces of this machine: names, addresses and abilities.
 
-Names and indexes come from the socket library, addresses from `netifaces`. State and MTU come from an ioctl on systems
-with known request numbers; elsewhere, name and addresses give a guess. The ioctl answers for the caller's network
-namespace, but /sys answers for the namespace of its mount.
+Names and indexes come from the socket library, addresses from `addresses.py`. State and MTU come from an ioctl on
+systems with known request numbers; elsewhere, name and addresses give a guess. The ioctl answers for the caller's
+network namespace, but /sys answers for the namespace of its mount.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import re
 import socket
 import struct
 import sys
-from functools import lru_cache
 from os import PathLike, fspath
 
 from glue.contract.frozen import Frozen
+from glue.network.addresses import addresses_of
 
 SYSFS = "/sys/class/net"
 
@@ -30,7 +30,6 @@ IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # the same numbers on Linux 
 NAME_SIZE = 16  # IFNAMSIZ: where in struct ifreq the value follows the name
 REQUEST_SIZE = 40  # struct ifreq is 40 bytes on 64-bit Linux and 32 elsewhere; more does no harm
 ASSUMED_MTU = 1500  # Ethernet
-ADDRESSES = 256  # remembered as parsed, since they are looked at once a second: those of some dozens of interfaces
 STACK_DEPTH = 4  # a VLAN on a bond in a bridge is three interfaces above the hardware
 
 
@@ -94,7 +93,7 @@ def find_interface(name: str, known: Interface | None = None) -> Interface | Non
         index = socket.if_nametoindex(name)
     except OSError:
         return None
-    ipv4, ipv6 = _addresses(name)
+    ipv4, ipv6 = _addresses(name, index)
     traits = kernel_traits(name) or assumed_traits(name, has_address=bool(ipv4 or ipv6))
     if known is not None and (known.name, known.number) == (name, index):
         virtual = known.virtual
@@ -103,31 +102,14 @@ def find_interface(name: str, known: Interface | None = None) -> Interface | Non
     return Interface(name, index, ipv4, ipv6, traits.mtu, traits.up, traits.multicast, traits.loopback, virtual)
 
 
-def _addresses(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The IPv4 and the IPv6 addresses of an interface, told apart by their form: family numbers vary by system."""
-    import netifaces  # not with `import glue`: it takes some milliseconds
-
-    found: dict[int, list[tuple[bool, str]]] = {socket.AF_INET: [], socket.AF_INET6: []}
-    for entries in netifaces.ifaddresses(name).values():
-        for entry in entries:
-            parsed = _parsed(entry.get("addr", ""))
-            if parsed is not None:  # not a hardware address
-                family, packed = parsed
-                is_link_local = family == socket.AF_INET6 and packed[0] == 0xFE and packed[1] & 0xC0 == 0x80
-                found[family].append((is_link_local, socket.inet_ntop(family, packed)))
-    found[socket.AF_INET6].sort(key=lambda address: address[0])
-    return tuple([text for _, text in found[socket.AF_INET]]), tuple([text for _, text in found[socket.AF_INET6]])
+def _addresses(name: str, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The IPv4 and the IPv6 addresses of an interface, link-local ones last."""
+    found = addresses_of(name, number)
+    return tuple(found[socket.AF_INET]), tuple(sorted(found[socket.AF_INET6], key=_is_link_local))
 
 
-@lru_cache(ADDRESSES)
-def _parsed(address: str) -> tuple[int, bytes] | None:
-    """The family and the bytes of an IP address without its zone, None for anything else."""
-    text = address.partition("%")[0]
-    family = socket.AF_INET6 if ":" in text else socket.AF_INET
-    try:
-        return family, socket.inet_pton(family, text)
-    except OSError:
-        return None
+def _is_link_local(address: str) -> bool:
+    return address[:3] in ("fe8", "fe9", "fea", "feb")
 
 
 def kernel_traits(name: str) -> Traits | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glue.network import list_interfaces
+from glue.network import addresses, list_interfaces
 from glue.network.interfaces import (
     Traits,
     assumed_traits,
@@ -33,6 +33,23 @@ def test_loopback_is_known_with_its_address() -> None:
     assert "127.0.0.1" in loopback.addresses(socket.AF_INET)
     assert loopback.up
     assert not loopback.virtual
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no netlink")
+def test_the_kernel_tells_the_same_addresses_as_netifaces() -> None:
+    for number, name in socket.if_nameindex():
+        assert addresses.told_by_kernel(number) == addresses.told_by_netifaces(name)
+
+
+def test_where_netlink_is_forbidden_netifaces_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> socket.socket:
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(addresses, "told_by_kernel", forbidden)
+        loopback = find_interface(loopback_name())
+    assert loopback is not None
+    assert "127.0.0.1" in loopback.addresses(socket.AF_INET)
 
 
 def test_an_unknown_interface_is_not_found() -> None:
