@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 from glue.contract import RENDEZVOUS_PORT, Address
 from glue.contract.frozen import Frozen
@@ -246,41 +246,6 @@ def _address(text: str) -> Address | None:
     if found.is_multicast or found.is_unspecified or "%" in bare or not 0 < port <= 65535:
         return None
     return (str(found), port) if found.version == 4 else (str(found), port, 0, 0)
-
-
-class Keywords(TypedDict, total=False):
-    """The keywords of an endpoint besides its name, for editors and type checkers: settings, and layers to replace."""
-
-    interface: str | Sequence[str] | None
-    network_id: int | None
-    multicast_address: str | None
-    listen_port: int | None
-    announce_interval: float | None
-    lease_intervals: float | None
-    sleep: float | None
-    message_limit: int | None
-    queue_limit: int | None
-    receive_limit: int | None
-    receive_buffer: int | None
-    offload: bool | None
-    spin: float | None
-    sched_batch: bool | None
-    malloc_threshold: int | None
-    parity: float | None
-    discovery: Discovery | Callable[..., Any] | None
-    key: Any
-    identity: Any
-    policy: Any
-    storage_key: Any
-    peers: str | Sequence[str] | None
-    consumer_alert: float | None
-    doctor: bool | None
-    network: Callable[..., Any]
-    serialization: Callable[..., Any]
-    transport: Callable[..., Any]
-    fragmentation: Callable[..., Any]
-    topics: Callable[..., Any]
-    model: Callable[..., Any]
 
 
 def _utf8_size(text: str) -> int:

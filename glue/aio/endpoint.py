@@ -33,12 +33,12 @@ from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError
 from glue.model import OpenModel
-from glue.settings import Keywords
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.aio.model import Model
     from glue.endpoint.deadlines import Silence
+    from glue.endpoint.keywords import Keywords
     from glue.endpoint.presence import Presence
     from glue.endpoint.qos_matching import QoSMismatch
 

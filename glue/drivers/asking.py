@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glue.contract import NORMAL, PLAIN, Delivery, Event, Network, Publication
 from glue.drivers.dispatch import EventReceiver, addressed
@@ -21,8 +21,10 @@ from glue.drivers.network_seat import ASIDE, RELIEF
 from glue.drivers.turns import Turns
 from glue.endpoint.admission import OPEN
 from glue.endpoint.core import EndpointCore
-from glue.fastpath.parts import NetworkPart
 from glue.fastpath.session import PERIOD
+
+if TYPE_CHECKING:
+    from glue.fastpath.parts import NetworkPart
 
 SESSION_ROOM = 512 << 10  # bytes of room in the queue that a session needs: more than can be in flight
 PATIENT = 300e-6  # seconds a thread looks for its answer; a later answer is worth a wake-up

@@ -12,7 +12,7 @@ import threading
 import time
 from _thread import get_ident
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from glue.contract import Delivery, Event, Leave, Network
 from glue.contract.logs import lazy_logger
@@ -23,8 +23,10 @@ from glue.drivers.malloc import keep_freed_memory
 from glue.drivers.turns import ATTENTIVE
 from glue.endpoint.admission import OPEN
 from glue.endpoint.core import EARLY, EndpointCore
-from glue.fastpath.parts import NetworkPart
 from glue.fastpath.session import PERIOD
+
+if TYPE_CHECKING:
+    from glue.fastpath.parts import NetworkPart
 
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
 ALERT = 0.006  # seconds after a publisher's turn during which the leader sleeps for ATTENTIVE at most

@@ -11,12 +11,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from glue.contract import Network
 from glue.contract.logs import lazy_logger
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import FAREWELL
-from glue.fastpath.parts import NetworkPart
+
+if TYPE_CHECKING:
+    from glue.fastpath.parts import NetworkPart
 
 logger = lazy_logger("glue")
 

@@ -15,7 +15,7 @@ import time
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from glue.contract import HIGH, Delivery, Event, Network, Publication, Train
 from glue.contract.fastpath import offered
@@ -30,8 +30,10 @@ from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.locks import asked_whether_held
 from glue.errors import ClosedError
-from glue.fastpath.parts import NetworkPart
 from glue.model import StackRequest
+
+if TYPE_CHECKING:
+    from glue.fastpath.parts import NetworkPart
 
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 

@@ -20,7 +20,7 @@ from glue.endpoint.message import Gap, Peer
 from glue.endpoint.type_news import Mismatch
 from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
-from glue.settings import SETTINGS, Keywords, Settings, effective
+from glue.settings import SETTINGS, Settings, effective
 from glue.stack import LAYERS
 from glue.topics import check_topic
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # imported when used: most programs name no quality of servic
     from glue.consumers.home import ConsumerAlert
     from glue.endpoint.deadlines import Silence
     from glue.endpoint.healed import Healed, HealWatch, RetainedConflict, RetainedVersion
+    from glue.endpoint.keywords import Keywords
     from glue.endpoint.qos_matching import QoSMismatch
     from glue.endpoint.sleep_methods import Woke
     from glue.network.linked import LinkedNetwork

@@ -19,19 +19,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glue.contract import Address, Delivery, Partner
-from glue.fastpath.parts import (
-    DiscoveryPart,
-    ExchangePart,
-    PassivePart,
-    ReceiverPart,
-    SenderPart,
-    SerializationPart,
-    TopicsPart,
-    TransportPart,
-)
+
+if TYPE_CHECKING:
+    from glue.fastpath.parts import (
+        DiscoveryPart,
+        ExchangePart,
+        PassivePart,
+        ReceiverPart,
+        SenderPart,
+        SerializationPart,
+        TopicsPart,
+        TransportPart,
+    )
 
 PERIOD = 0.002
 """Seconds after which what is not answered is committed: for so long an acknowledgement may be held back, and nobody

@@ -26,7 +26,6 @@ from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
-from glue.settings import Keywords
 from glue.sync.consumers import SyncConsumers
 from glue.sync.publishing import SyncPublishing
 from glue.sync.receiving import SyncReceiving
@@ -38,6 +37,7 @@ from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.endpoint.deadlines import Silence
+    from glue.endpoint.keywords import Keywords
     from glue.endpoint.presence import Presence
     from glue.endpoint.qos_matching import QoSMismatch
     from glue.sync.model import Model

@@ -9,7 +9,8 @@ import pytest
 
 import glue
 from glue.contract import RENDEZVOUS_PORT
-from glue.settings import SETTINGS, Keywords, effective, variable
+from glue.endpoint.keywords import Keywords
+from glue.settings import SETTINGS, effective, variable
 from glue.stack import LAYERS
 from tests.support.lan import Lan
 
