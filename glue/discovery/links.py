@@ -15,14 +15,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glue.contract import TO_PEERS, Address, GroupOn, Inbound, LinkChanged, PathChanged, Upward, link_of, without_link
 from glue.discovery.control import ControlSender
 from glue.discovery.membership import Membership
-from glue.discovery.paths import ASK_INTERVAL, Path, Paths
 from glue.discovery.peers import ASK_SPACING, KnownPeer
 from glue.discovery.wire import PATH, PREFERRED, PROVE, TOKEN_BITS, Envelope, frame
+
+if TYPE_CHECKING:  # imported with the first peer that has several paths
+    from glue.discovery.paths import Path, Paths
 
 
 class Links:
@@ -71,6 +73,8 @@ class Links:
             return
         self.is_used = True
         if peer.paths is None:
+            from glue.discovery.paths import ASK_INTERVAL, Paths
+
             look_at = self.now + self._random.random() * ASK_INTERVAL
             peer.paths = Paths(self.now, peer.address, self._own_id < peer.id, look_at)
             self._members.direct.pop(peer.id, None)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from glue.contract import Address
 from glue.contract.frozen import Frozen
 from glue.discovery.follower import InterestFollower
-from glue.discovery.paths import Paths
+
+if TYPE_CHECKING:
+    from glue.discovery.paths import Paths
 
 MIN_INTERVAL = 0.01
 MAX_INTERVAL = 3600.0

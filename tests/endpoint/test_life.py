@@ -12,7 +12,7 @@ import pytest
 
 import glue
 import glue.aio
-from glue.model import Direct
+from glue.model.direct import Direct
 from tests.support.lan import PATIENCE, Ear, Lan, glue_threads, listen, open_sockets, wait_until_full
 
 USES: dict[str, Callable[[glue.Endpoint], Any]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from glue.contract import Event, Layer, Leave, PeerInterest, Publication, Request, Undelivered
-from glue.model import Direct
+from glue.model.direct import Direct
 
 
 def test_everything_passes_through_unchanged_both_ways() -> None:
