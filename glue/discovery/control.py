@@ -170,7 +170,9 @@ class ControlSender:
         if item.address == peer.address:
             peer.credit = min(peer.credit + 1, CREDIT_LIMIT)
             peer.is_verified = peer.is_verified or envelope.echo == peer.token
-        peer.is_proven = peer.is_proven or peer.is_verified or envelope.echo == self._beacon
+        if not peer.is_proven and (peer.is_verified or envelope.echo == self._beacon):
+            peer.is_proven = True
+            self._first_round.proved(now, peer.met_at if envelope.echo == peer.token else None)
 
     def answer(self, now: float, peer: KnownPeer) -> None:
         """Send the peer an announcement as the answer."""

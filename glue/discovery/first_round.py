@@ -5,11 +5,12 @@ ends when such a digest equals this endpoint's own and no interests are missing:
 its own first round answers without a digest, because it may not know all peers yet.
 
 Announcements and answers may get lost. Therefore a round that goes on asks again twice, with a digest. When two
-endpoints start together, each takes the other's digest from there, but only after `AGREED`: by then both have asked
-twice.
+endpoints start together, each takes the other's digest from there, once it has asked twice itself and time for answers
+has passed.
 
-So a round takes one round trip where a peer has been running for some time, `AGREED` where all peers have just started,
-and `LONGEST` where there is none.
+The time between two announcements is `ASK_AGAIN`, and less where answers come fast: two round trips, as measured with
+all peers known so far. So a round takes one round trip where a peer has been running for some time, two such times
+where all peers have just started, and `LONGEST` where there is none.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ a round: of two programs that start together, one may subscribe only when the ot
 
 ASK_AGAIN = 0.01
 """Seconds from one announcement of a round to the next: some two times the round trip of a good radio link. At 5 % loss
-an announcement and its answer get through with 90 %; all three of a round fail for one in a thousand."""
+an announcement and its answer get through with 90 %; all three of a round fail for one in a thousand. Two endpoints
+that start together both miss the same running peer, twice each, for one in ten thousand."""
 
-AGREED = 2 * ASK_AGAIN
-"""Seconds after which digests of peers that are starting, too, end the round. At 5 % loss both endpoints miss the same
-running peer, twice each, for one in ten thousand."""
+SOONEST = 0.004
+"""Seconds from one announcement to the next where answers come at once. Two of them are longer than the 0.005 s that a
+thread of a peer's program may keep the interpreter from answering."""
 
 ASKED_AGAIN = 8  # peers known at most; where there are more, all would answer again for one answer that was lost
 
@@ -40,12 +42,15 @@ ASKED_AGAIN = 8  # peers known at most; where there are more, all would answer a
 class FirstRound:
     """The timer of the first round: `due` is when to ask again or to end it."""
 
-    __slots__ = ("_begun_at", "due", "is_over", "members")
+    __slots__ = ("_asked", "_asked_at", "_begun_at", "_measured", "_slowest", "due", "is_over", "members")
 
     def __init__(self, members: Membership) -> None:
         self.is_over = False
         self.due = math.inf
-        self._begun_at = -math.inf
+        self._begun_at = self._asked_at = -math.inf
+        self._asked = 0  # announcements so far
+        self._measured = 0  # peers whose round trip was measured
+        self._slowest = 0.0  # the longest of their round trips
         self.members = members
 
     @property
@@ -55,12 +60,27 @@ class FirstRound:
 
     def begin(self, now: float) -> None:
         """The first announcement leaves now."""
-        self._begun_at = now
-        self.due = now + ASK_AGAIN
+        self._begun_at = self._asked_at = now
+        self._asked = 1
+        self._set_due()
 
     def end(self) -> None:
         """End the round."""
         self.is_over, self.due = True, math.inf
+
+    def proved(self, now: float, since: float | None) -> None:
+        """A peer has answered what was sent to it at `since`, or one of the announcements (None)."""
+        if not self.is_over:
+            self._measured += 1
+            self._slowest = max(self._slowest, now - (self._begun_at if since is None else since))
+
+    def _set_due(self) -> None:
+        if self._asked > 2:
+            self.due = self._begun_at + LONGEST
+        elif self.members.table and self._measured >= len(self.members.table):
+            self.due = self._asked_at + min(max(SOONEST, 2 * self._slowest), ASK_AGAIN)
+        else:
+            self.due = self._asked_at + ASK_AGAIN
 
     def is_complete(self, now: float) -> bool:
         """End the round if it is complete or too old; returns whether it is over."""
@@ -72,12 +92,13 @@ class FirstRound:
         """Whether to ask again now. The next time to ask is set."""
         if now < self.due:
             return False
-        again, end = self._begun_at + AGREED, self._begun_at + LONGEST
-        self.due = again if self.due < again else end
+        self._asked, self._asked_at = self._asked + 1, now
+        self._set_due()
         return len(self.members.table) <= ASKED_AGAIN
 
     def goes_on(self, now: float, paused: float, up: list[Upward]) -> bool:
         """End the round and tell it, if it is complete; else return whether to ask again, as answers may be lost."""
+        self._set_due()
         if self.is_complete(now):
             up.append(self.news(paused))
             return False
@@ -93,6 +114,7 @@ class FirstRound:
         knowing = [peer for peer in peers if peer.known is not None]
         if not any(peer.known == own and not peer.is_starting for peer in knowing):
             is_agreed = knowing and all(peer.known == own for peer in knowing)
-            if now < self._begun_at + AGREED or not is_agreed:
+            has_asked_twice = self._asked > 2 or (self._asked == 2 and now >= self.due)
+            if not (is_agreed and has_asked_twice):
                 return False
         return all(peer.is_told and not peer.follower.is_behind for peer in peers)

@@ -95,14 +95,16 @@ class KnownPeer:
         asleep or woke up; an odd number while it is asleep.
     awake_at: the position in this endpoint's log when the peer last announced that it is awake.
     told: the position in this endpoint's log up to which the peer was informed by unicast.
+    met_at: when the peer was first heard of.
     known: the latest digest of known peers from the peer; `is_starting`: the digest came in the peer's first round.
     """
 
     __slots__ = (
         "address", "aliases", "answer_at", "ask_at", "asleep", "awake_at", "body", "claimed", "claimed_at", "credit",
         "echo", "follower", "host", "id", "incarnation", "interval", "is_doubted", "is_leaving", "is_proven",
-        "is_starting", "is_told", "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard",
-        "paths", "patience", "probe_at", "received_at", "rest", "returned", "token", "told", "want_at", "want_delay",
+        "is_starting", "is_told", "is_verified", "known", "learned_at", "lease", "met_at", "move_at", "name",
+        "overheard", "paths", "patience", "probe_at", "received_at", "rest", "returned", "token", "told", "want_at",
+        "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -116,7 +118,7 @@ class KnownPeer:
         self.token = token
         self.echo = 0
         self.follower = follower
-        self.received_at = now
+        self.received_at = self.met_at = now
         self.overheard = -math.inf
         self.lease = self.patience = math.inf
         self.answer_at = math.inf
