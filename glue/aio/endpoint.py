@@ -89,7 +89,7 @@ class Endpoint(
                 self._network = None
                 raise
             self._driver = driver
-            core.will_handled = driver.handled
+            core.wills.handled = driver.handled
             self._owner = OwnerFunctions(
                 core.keep, driver.handled, core.settled, core.failed, self._tell_gap, self.unsubscribe
             )

@@ -7,17 +7,14 @@ addresses found, by the same protocol as over multicast.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any
 
 from glue.contract import Address, Downward, Inbound, Leave, Outbound, Upward
+from glue.discovery.examined import Examined
 from glue.discovery.layer import Discovery
 from glue.discovery.peers import PeerInfo
 from glue.discovery.registry import Registry
-
-if TYPE_CHECKING:
-    from glue.discovery.exam import Exam
 
 POLL_INTERVAL = 0.25  # seconds between looks into the registry: soon enough for a newcomer, four cheap calls a second
 
@@ -80,13 +77,9 @@ class ServiceDiscovery:
         return self.discovery.is_first_round_over
 
     @property
-    def exam(self) -> Exam:
+    def examined(self) -> Examined:
         """As for `Discovery`."""
-        return self.discovery.exam
-
-    def let_examine(self, may_ask: bool, sections: Callable[[str], Any]) -> None:
-        """As for `Discovery`."""
-        self.discovery.let_examine(may_ask, sections)
+        return self.discovery.examined
 
     @property
     def peers(self) -> Mapping[str, PeerInfo]:

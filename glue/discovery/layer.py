@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -35,6 +34,7 @@ from glue.contract import (
 from glue.contract.counters import Counters
 from glue.discovery.announcer import IN_STEP, Announcer
 from glue.discovery.control import ControlSender
+from glue.discovery.examined import Examined
 from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
 from glue.discovery.links import Links
@@ -59,9 +59,6 @@ from glue.discovery.wire import (
     Operations,
 )
 from glue.errors import ConfigurationError
-
-if TYPE_CHECKING:  # imported when used: few endpoints are examined
-    from glue.discovery.exam import Exam
 
 MAX_NAME = 512  # bytes of a name as JSON, so that the name fits in the smallest announcement
 ROUNDING = 1e-6  # seconds by which a timer may be early, because of rounding errors
@@ -112,11 +109,7 @@ class Discovery:
         )
         self.links = Links(endpoint_id, links, self._members, self._sender, self.statistics, random)
         self._learning = Learning(self._members, self._sender, self.statistics, announce_interval, lease_intervals)
-        self._random = random
-        self._exams: dict[str, Exam] = {}  # at most one
-        self._told: Callable[[str], Any] | None = None  # the sections that the exam tells
-        self._may_ask = True
-        self._size = 0  # of the largest body; 0 before the network is known
+        self.examined = Examined(self._members, self._sender, self.statistics, random, multicast)
         self._state: str | None = None  # before the first call; then PRESENT or ASLEEP, then LEFT
         self._slept_at = 0.0  # since when it is asleep, on the layer's clock, which then stands still
         self.paused = 0.0  # by how much the layer's clock is behind the driver's
@@ -128,7 +121,7 @@ class Discovery:
             WANT: self._on_want,
             OPERATIONS: self._on_operations,
             INTRODUCE: self._reach.on_introductions,
-            EXAMINE: lambda *frame: self.exam.receive(*frame),
+            EXAMINE: self.examined.receive,
             GOODBYE: self._on_goodbye,
             PATH: self.links.answer,
         }
@@ -136,8 +129,7 @@ class Discovery:
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        is_asked = any(exam.orders for exam in self._exams.values())
-        due = -math.inf if is_asked else self._due + self.paused
+        due = -math.inf if self.examined.is_asked else self._due + self.paused
         return due if due < self.links.due else self.links.due
 
     @property
@@ -145,26 +137,8 @@ class Discovery:
         """When the first timer is due, on the layer's clock."""
         if self._state == ASLEEP:
             return math.inf
-        due = min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
-        return min([due, *[exam.due for exam in self._exams.values()]]) if self._exams else due
-
-    @property
-    def exam(self) -> Exam:
-        """The exam; made when it is first used, which may be in any thread."""
-        if not self._exams:
-            from glue.discovery.exam import Exam
-
-            exam = Exam(self._members, self._sender, self.statistics, self._random)
-            exam.is_multicast, exam.is_open, exam.size = self._multicast, self._may_ask, self._size
-            exam.sections = self._told
-            self._exams.setdefault("", exam)  # which is atomic
-        return self._exams[""]
-
-    def let_examine(self, may_ask: bool, sections: Callable[[str], Any]) -> None:
-        """Say whether peers may ask, and what they are told: JSON values by the names of sections."""
-        self._may_ask, self._told = may_ask, sections
-        for exam in self._exams.values():
-            exam.is_open, exam.sections = may_ask, sections
+        first = min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
+        return min(first, self.examined.due)
 
     @property
     def reaches_all(self) -> bool:
@@ -189,9 +163,7 @@ class Discovery:
     def fit(self, size: int) -> int:
         """Return the largest body above for the largest frame below (bytes): the same, as data gets no header here."""
         self._announcer.fit(size)
-        self._size = size
-        for exam in self._exams.values():
-            exam.size = size
+        self.examined.fit(size)
         return size
 
     def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
@@ -223,8 +195,7 @@ class Discovery:
             self._attend(now)
         if not self._first_round.is_over and self._first_round.goes_on(now, self.paused, up):
             self._sender.ask_again(now, self._multicast)
-        if self._exams and self.exam.is_due(now):
-            self.exam.advance(now)
+        self.examined.advance(now)
         if self.links.now >= self.links.due:
             up += self.links.advance()
         return up, self._sender.take() if self._sender.outbox else []
@@ -305,9 +276,7 @@ class Discovery:
         self._state = LEFT
         self._announcer.stop()
         self._first_round.end()
-        self._may_ask = False
-        for exam in self._exams.values():
-            exam.stop()
+        self.examined.stop()
         self.links.stop()
         self._check_at = self._rendezvous.call_at = math.inf
         self._sender.leave(self._multicast)

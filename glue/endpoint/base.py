@@ -125,9 +125,9 @@ class BaseEndpoint:
 
     def _open_exam(self) -> None:
         """Let discovery answer the questions of peers, unless the setting `doctor` forbids it."""
-        let_examine = getattr(self._core.stack.layers["discovery"], "let_examine", None)  # not of a layer in its place
-        if let_examine is not None:
-            let_examine(self.settings.doctor, self._section)
+        examined = getattr(self._core.stack.layers["discovery"], "examined", None)  # not of a layer in place of ours
+        if examined is not None:
+            examined.let(self.settings.doctor, self._section)
 
     def _section(self, name: str) -> Any:
         from glue.endpoint.sections import section_of  # imported here: few programs are asked

@@ -39,6 +39,7 @@ from glue.endpoint import coded
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.durability import Durability
 from glue.endpoint.encoding import NeedsCodecError, encoded
+from glue.endpoint.held_wills import HeldWills
 from glue.endpoint.identity import identity_of
 from glue.endpoint.locks import asked_whether_held
 from glue.endpoint.message import Peer, delivery_weight
@@ -50,7 +51,7 @@ from glue.endpoint.options import Priority, Reliability, chosen_options, class_o
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
-from glue.endpoint.reserved import WILL_OF, check_name
+from glue.endpoint.reserved import check_name
 from glue.endpoint.reserved import check_not_reserved as check_not_reserved
 from glue.endpoint.sealing import at_rest
 from glue.endpoint.type_news import TypeNews
@@ -62,9 +63,8 @@ from glue.settings import Settings
 from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory
 from glue.topics.held import NOT_FOUND
 
-if TYPE_CHECKING:  # imported when used
-    from glue.endpoint.history import History
-    from glue.endpoint.wills import Holder
+if TYPE_CHECKING:
+    from glue.endpoint.history import History  # imported when used
 
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
@@ -116,8 +116,8 @@ class EndpointCore:
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.receivers: Any = None  # set by their first use
         self.requests = Requests(self.identity, self.peers, self.statistics)
-        self.holder: Holder | None = None  # of wills; made for the first peer that has some
-        self.will_handled: Callable[[Delivery], None] | None = None  # tells what the holder handled, if not the driver
+        parts = self._id, self.outbox.order, self.subscribers, self.settled, self.requests, self.guard
+        self.wills = HeldWills(lambda holder: holder(*parts))
         self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
         self.offers = Offers(self.statistics)
         self.history: History | None = None  # opened by its first use
@@ -371,7 +371,7 @@ class EndpointCore:
             if isinstance(event, Addressed) and receipt.expectation is not None:
                 self.durability.addressed(receipt.expectation, event.last)
         elif isinstance(event, PeerAdded):
-            self._note_wills(now, event)
+            self.wills.note(now, event)
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
@@ -379,7 +379,7 @@ class EndpointCore:
                 if self.receivers is not None:
                     self.receivers.note(event)
             self.outbox.add(*self.requests.note(now, event))
-            self._note_wills(now, event)
+            self.wills.note(now, event)
             self.durability.note(event)
             self.types.note(event)
             if self.history is not None:
@@ -392,19 +392,6 @@ class EndpointCore:
             self.outbox.add(*event.tokens[0].rung(now))
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
-
-    def _note_wills(self, now: float, event: PeerAdded | PeerInterest | PeerRemoved) -> None:
-        """Hold the wills of peers."""
-        if self.holder is None:
-            if not isinstance(event, PeerInterest) or WILL_OF + event.peer not in event.added:
-                return
-            from glue.endpoint.wills import Holder
-
-            self.holder = Holder(
-                self._id, self.outbox.order, self.subscribers, self.settled, self.requests, self.guard
-            )  # fmt: skip
-            self.holder.handled = self.will_handled
-        self.holder.note(now, event)
 
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""

@@ -131,7 +131,8 @@ SECTIONS: dict[str, Callable[[Subject], Any]] = {
 
 def exam_of(core: EndpointCore) -> Any:
     """The exam of an endpoint; None with a discovery layer in place of ours."""
-    return getattr(core.stack.layers["discovery"], "exam", None)
+    examined = getattr(core.stack.layers["discovery"], "examined", None)
+    return None if examined is None else examined.exam
 
 
 def section_of(endpoint: Subject, name: str) -> Any:

@@ -123,7 +123,7 @@ class SimulatedEndpoint(
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
         self._replies = self._responders = self._served = self._reads = self._asked = None
         self._delays = self._deadlines = self._wills = self._will_flag = self._will_numbers = None
-        core.will_handled = self._handled
+        core.wills.handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
         self._consuming, self._is_asked, self._delayed_receiver = None, False, None
         self._cycle, self._slept, self._falling = 0, None, None

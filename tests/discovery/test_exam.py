@@ -18,7 +18,7 @@ from tests.discovery.lan import DELAY, FRAME, Host, Lan, endpoint_id
 
 
 def exam(host: Host) -> Exam:
-    return host.layer.exam
+    return host.layer.examined.exam
 
 
 def ready(count: int, seed: int = 0) -> tuple[Lan, list[Host]]:

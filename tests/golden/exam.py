@@ -12,7 +12,7 @@ def exam_datagrams() -> dict[str, bytes]:
     lan = Lan()
     lan.run(1, "kitchen")
     lan.run(1, "hall")
-    exams: list[Any] = [lan.stacks[name].layers["discovery"].exam for name in ("kitchen", "hall")]  # type: ignore[attr-defined]
+    exams: list[Any] = [lan.stacks[name].layers["discovery"].examined.exam for name in ("kitchen", "hall")]  # type: ignore[attr-defined]
     exams[1].sections = lambda section: {"name": "hall", "version": "0.1.0", "counters": {}}
     exams[0].ask(["report"], 1.0)
     asked = lan.run(1, "kitchen")

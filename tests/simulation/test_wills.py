@@ -49,7 +49,7 @@ def test_a_will_comes_once_to_each_subscriber_in_the_name_of_the_lost() -> None:
         assert (message.topic, message.sequence, message.publisher_id) == ("home/boiler/state", 0, boiler.id)
     assert wills_published(a, b, c) == 1
     world.run(LEASE)
-    assert all(not one._core.holder for one in (a, b, c))
+    assert all(not one._core.wills.holder for one in (a, b, c))
 
 
 def test_a_goodbye_or_a_withdrawal_or_a_return_in_time_publishes_nothing() -> None:
