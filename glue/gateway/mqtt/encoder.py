@@ -24,11 +24,11 @@ def packet(first: int, body: bytes) -> bytes:
 
 
 def connack(version: int, code: int, session_present: bool = False, properties: Properties | None = None) -> bytes:
-    """A CONNACK; empty where this version of MQTT has no return code for the reason."""
+    """A CONNACK; empty where this version of MQTT has no return code for the reason. In MQTT 3.1 its flags are 0."""
     if version != V5:
         if code not in OLD_CONNACK:
             return b""
-        return packet(codes.CONNACK << 4, bytes((session_present, OLD_CONNACK[code])))
+        return packet(codes.CONNACK << 4, bytes((session_present and version != codes.V31, OLD_CONNACK[code])))
     code = codes.listed(codes.CONNACK, code)
     return packet(codes.CONNACK << 4, bytes((session_present, code)) + write_properties(properties))
 

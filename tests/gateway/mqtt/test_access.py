@@ -81,6 +81,15 @@ def test_what_comes_before_the_identity_is_known_waits(files: tuple[Path, Path])
     assert [sent.kind for sent in admit(bench, device)] == [2, 9, 3]
 
 
+def test_what_follows_a_refused_connect_is_not_processed(files: tuple[Path, Path]) -> None:
+    bench = Bench(FileAccess(files[0]))
+    device = bench.link()
+    device.send(mqtt.connect("c", user="kitchen", password=b"wrong"), mqtt.publish("t", b"x", retain=True))
+    assert [sent.kind for sent in admit(bench, device)] == [2]
+    assert device.is_closed()
+    assert not bench.broker.statistics["messages received"]
+
+
 def test_rules_allow_what_they_say_and_deny_the_rest(files: tuple[Path, Path]) -> None:
     access = FileAccess(*files, anonymous=True)
     kitchen, anonymous = Identity("kitchen"), Identity()
@@ -115,6 +124,11 @@ def test_refusals_have_their_reason_at_clients_of_version_5(files: tuple[Path, P
     assert puback.body == bytes((0, 2, codes.NOT_AUTHORIZED))
     assert pubrec.body == bytes((0, 3, codes.NOT_AUTHORIZED))
     assert bench.broker.statistics["refused to write"] == 3
+    device.send(mqtt.publish("t", b"", 2, 3, version=5))
+    assert [sent.body for sent in device.read()] == [pubrec.body], "the packet id was free"
+    older = bench.connect("d", 4)
+    older.send(mqtt.publish("t", b"", 1, 2))
+    assert [(sent.kind, sent.body) for sent in older.read()] == [(4, b"\0\2")]
 
 
 def test_a_will_that_may_not_be_published_is_refused_at_the_connect(files: tuple[Path, Path]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glue.gateway.mqtt import codes, encoder
 from glue.gateway.mqtt.codes import ProtocolError
 from glue.gateway.mqtt.decoder import Decoder
-from glue.gateway.mqtt.packets import Acknowledgement, Packet, Publish
+from glue.gateway.mqtt.packets import Acknowledgement, Connect, Packet, Publish, Will
 from glue.gateway.mqtt.properties import read_integer, read_properties, write_integer, write_properties
 from tests.support import mqtt
 
@@ -90,6 +90,7 @@ def test_damaged_packets_give_the_same_in_whatever_pieces_and_raise_nothing_else
     assert code_again == code
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=9), st.sampled_from(VERSIONS), st.integers(0, 2))
 def test_what_is_written_for_receivers_is_what_a_client_reads(payloads: list[bytes], version: int, qos: int) -> None:
     run = Publish("a/b", payloads, 2)
@@ -97,7 +98,8 @@ def test_what_is_written_for_receivers_is_what_a_client_reads(payloads: list[byt
     found = [mqtt.publication(sent, version) for sent in mqtt.split(encoder.publish(version, run, qos, False, ids))]
     assert [one.payload for one in found] == payloads
     assert [one.number for one in found] == (list(ids) or [0] * len(payloads))
-    assert {(one.topic, one.qos, one.retain) for one in found} == {("a/b", qos, False)}
+    assert {(one.topic, one.qos, one.retain, one.dup) for one in found} == {("a/b", qos, False, False)}
+    assert {one.properties for one in found} == {b""}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -140,6 +142,15 @@ def test_properties_are_written_as_they_are_read() -> None:
     assert read_properties(raw, 0, len(raw), codes.PUBLISH) == (found, len(raw))
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_connect_is_read_field_by_field(version: int) -> None:
+    greeting = mqtt.connect("\ufeffid", version, False, 300, ("w", b"will", 2, True), "user", b"\0\xff")
+    assert list(Decoder().feed(greeting)) == [
+        Connect(version, "\ufeffid", False, 300, "user", b"\0\xff", Will("w", b"will", 2, True))
+    ]
+
+
+NO_TEXT = b"\x00\x01\xff"
 CONNECTED = [  # what a connected client may not send, and some that it may: version, bytes, reason code or 0
     (4, b"\x00\x00", codes.PROTOCOL_ERROR),
     (4, b"\xf0\x00", codes.PROTOCOL_ERROR),
@@ -162,6 +173,10 @@ CONNECTED = [  # what a connected client may not send, and some that it may: ver
     (4, b"\x60\x02\x00\x01", codes.MALFORMED_PACKET),
     (4, b"\x80\x06\x00\x01\x00\x01t\x00", codes.MALFORMED_PACKET),
     (4, b"\x82\x02\x00\x01", codes.PROTOCOL_ERROR),
+    (4, mqtt.packet(0x82, b"\x00\x01", NO_TEXT, b"\x00"), codes.MALFORMED_PACKET),
+    (4, mqtt.packet(0xA2, b"\x00\x01", NO_TEXT), codes.MALFORMED_PACKET),
+    (4, b"\xa0\x05\x00\x01\x00\x01t", codes.MALFORMED_PACKET),
+    (4, mqtt.unsubscribe(0, "t"), codes.MALFORMED_PACKET),
     (4, mqtt.subscribe(0, ("t", 0)), codes.MALFORMED_PACKET),
     (4, mqtt.subscribe(1, ("t", 3)), codes.MALFORMED_PACKET),
     (4, mqtt.subscribe(1, ("t", 4)), codes.MALFORMED_PACKET),
@@ -171,10 +186,18 @@ CONNECTED = [  # what a connected client may not send, and some that it may: ver
     (4, mqtt.subscribe(1, ("", 0)), codes.TOPIC_FILTER_INVALID),
     (4, mqtt.subscribe(1, ("$share/g", 0)), codes.TOPIC_FILTER_INVALID),
     (4, mqtt.subscribe(1, ("$share/a+/t", 0)), codes.TOPIC_FILTER_INVALID),
+    (4, mqtt.subscribe(1, ("$share//t", 0)), codes.TOPIC_FILTER_INVALID),
+    (4, mqtt.subscribe(1, ("$share/g/", 0)), codes.TOPIC_FILTER_INVALID),
     (4, mqtt.unsubscribe(1), codes.PROTOCOL_ERROR),
     (4, b"\xc0\x01\x00", codes.MALFORMED_PACKET),
     (4, b"\xc1\x00", codes.MALFORMED_PACKET),
     (4, b"\xe0\x01\x00", codes.MALFORMED_PACKET),
+    (4, b"\xe1\x00", codes.MALFORMED_PACKET),
+    (5, b"\xf1\x00", codes.MALFORMED_PACKET),
+    (5, mqtt.publish("t", b"", version=5, raw=b"\x08" + NO_TEXT), codes.MALFORMED_PACKET),
+    (5, mqtt.publish("t", b"", version=5, raw=b"\x03" + NO_TEXT), codes.MALFORMED_PACKET),
+    (5, mqtt.publish("t", b"", version=5, raw=b"\x26" + NO_TEXT + mqtt.text("v")), codes.MALFORMED_PACKET),
+    (5, mqtt.publish("t", b"", version=5, raw=b"\x26" + mqtt.text("k") + NO_TEXT), codes.MALFORMED_PACKET),
     (5, mqtt.subscribe(1, ("t", 0x30), version=5), codes.MALFORMED_PACKET),
     (5, mqtt.subscribe(1, ("t", 0x40), version=5), codes.MALFORMED_PACKET),
     (5, mqtt.subscribe(1, ("$share/g/t", 4), version=5), codes.PROTOCOL_ERROR),
@@ -230,6 +253,18 @@ BEFORE_CONNECT = [
     (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x03\x00\x00", mqtt.text("c")), codes.MALFORMED_PACKET),
     (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x18\x00\x00", mqtt.text("c")), codes.MALFORMED_PACKET),
     (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x1e\x00\x00", mqtt.text("c")), codes.MALFORMED_PACKET),
+    (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x0a\x00\x00", mqtt.text("c")), codes.MALFORMED_PACKET),
+    (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x22\x00\x00", mqtt.text("c")), codes.MALFORMED_PACKET),
+    (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x06\x00\x00", mqtt.text("c")), codes.MALFORMED_PACKET),
+    (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x82\x00\x00", mqtt.text("c")), codes.MALFORMED_PACKET),
+    (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x05\x42\x00\x00\x00", mqtt.text("c")), codes.MALFORMED_PACKET),
+    (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x02\x00\x00"), codes.MALFORMED_PACKET),
+    (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x02\x00\x00", NO_TEXT), codes.MALFORMED_PACKET),
+    (
+        mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x06\x00\x00", mqtt.text("c"), NO_TEXT, b"\0\0"),
+        codes.MALFORMED_PACKET,
+    ),
+    (mqtt.packet(0x10, mqtt.text("MQTT"), b"\x04\x82\x00\x00", mqtt.text("c"), NO_TEXT), codes.MALFORMED_PACKET),
     (mqtt.connect(password=b"x"), codes.MALFORMED_PACKET),
     (mqtt.connect(), 0),
     (mqtt.packet(0x10, mqtt.connect()[2:], b"x"), codes.MALFORMED_PACKET),

@@ -19,6 +19,24 @@ def test_a_will_is_published_when_the_connection_breaks_but_not_after_a_goodbye(
     assert subscriber.read() == []
 
 
+@pytest.mark.parametrize("is_retained", [False, True])
+def test_a_will_is_retained_if_it_says_so(is_retained: bool) -> None:
+    bench = Bench()
+    bench.connect("a", will=("w", b"lost", 1, is_retained)).leave()
+    subscriber = bench.connect("s")
+    subscriber.send(mqtt.subscribe(1, ("w", 1)))
+    found = [mqtt.publication(sent) for sent in subscriber.read()[1:]]
+    assert [(one.payload, one.qos, one.retain) for one in found] == [(b"lost", 1, True)] * is_retained
+
+
+def test_the_user_properties_of_a_will_keep_their_order() -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("w", 0), version=5)
+    raw = b"".join(b"\x26" + mqtt.text(name) + mqtt.text("v") for name in ("b", "a", "c", "a"))
+    bench.connect("a", 5, will=("w", b"", 0, False), will_raw=raw).leave()
+    assert [one.properties for one in subscriber.messages()] == [raw]
+
+
 def test_a_will_comes_after_its_delay_unless_the_client_is_back() -> None:
     bench = Bench()
     subscriber = bench.subscriber(("w", 0))
@@ -76,7 +94,10 @@ def test_a_client_id_that_connects_again_closes_the_first_connection() -> None:
 
 def test_a_session_ends_after_its_expiry_and_not_before() -> None:
     bench = Bench()
-    bench.subscriber(("t", 1), version=5, raw=b"\x11\x00\x00\x00\x3c").leave()
+    device = bench.subscriber(("t", 1), version=5, raw=b"\x11\x00\x00\x00\x3c")
+    bench.pass_time(600)
+    assert "s" in bench.broker.sessions, "its time begins with the end of the connection"
+    device.leave()
     bench.pass_time(59)
     assert "s" in bench.broker.sessions
     bench.pass_time(2)
@@ -124,6 +145,24 @@ def test_an_unknown_version_is_told_so() -> None:
     device = bench.link()
     device.send(mqtt.packet(0x10, mqtt.text("MQTT"), b"\x06\x02\x00\x00", mqtt.text("c")))
     assert [sent.body for sent in device.read()] == [b"\x00\x01"]
+    assert device.is_closed()
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_malformed_packet_closes_the_connection_and_only_version_5_is_told_why(version: int) -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("#", 0))
+    device = bench.connect("c", version)
+    device.send(b"\xc1\x00", mqtt.publish("t", b"x", version=version))
+    assert [(sent.kind, sent.body[:1]) for sent in device.read()] == [(14, bytes((codes.MALFORMED_PACKET,)))] * (
+        version == 5
+    )
+    assert device.is_closed()
+    early = bench.link(version)
+    early.send(mqtt.PING)
+    assert early.read() == []
+    assert early.is_closed()
+    assert subscriber.read() == []
 
 
 def test_enhanced_authentication_is_refused_with_its_reason() -> None:
@@ -131,7 +170,8 @@ def test_enhanced_authentication_is_refused_with_its_reason() -> None:
     device = bench.link(5)
     device.send(mqtt.connect("c", 5, raw=b"\x15" + mqtt.text("SCRAM")))
     (answer,) = device.read()
-    assert answer.body[1] == codes.BAD_AUTHENTICATION_METHOD
+    assert (answer.kind, answer.body[1]) == (2, codes.BAD_AUTHENTICATION_METHOD)
+    assert device.is_closed()
 
 
 def test_a_reason_is_left_out_where_the_client_takes_no_packet_of_that_size() -> None:
