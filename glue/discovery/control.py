@@ -172,7 +172,8 @@ class ControlSender:
             peer.is_verified = peer.is_verified or envelope.echo == peer.token
         if not peer.is_proven and (peer.is_verified or envelope.echo == self._beacon):
             peer.is_proven = True
-            self._first_round.proved(now, peer.met_at if envelope.echo == peer.token else None)
+            if not self._rendezvous.contacts:  # else a peer may be missing that is only to be introduced
+                self._first_round.proved(now, peer.met_at if envelope.echo == peer.token else None)
 
     def answer(self, now: float, peer: KnownPeer) -> None:
         """Send the peer an announcement as the answer."""

@@ -18,7 +18,7 @@ from glue import WouldBlockError
 from glue.simulation import Burst, Conditions, SimulatedEndpoint, SimulatedSubscription, World
 from tests.transport.network import Wire
 
-TRIALS = 1000
+TRIALS = 200
 
 ETHERNET = 1 / 0.88
 """Bytes on a limited link for each byte of payload in full frames: headers of ours, UDP, IP and Ethernet."""
@@ -162,7 +162,10 @@ def test_what_is_only_late_or_doubled_is_hardly_ever_sent_again(conditions: Cond
 @pytest.mark.parametrize(("head_start", "loss"), [(0.0, 0.0), (2.0, 0.02)])
 def test_two_senders_share_a_slow_link_and_leave_room_for_others(head_start: float, loss: float) -> None:
     """In 8 s, who has how much is a matter of chance, too: so it is what mostly comes out."""
-    assert median(inequality(seed, head_start, loss) for seed in (1, 2, 3)) <= 2
+    unequal = [inequality(seed, head_start, loss) > 2 for seed in (1, 2)]
+    if any(unequal):  # what most of three seeds say; two that agree are enough
+        unequal.append(inequality(3, head_start, loss) > 2)
+    assert sum(unequal) <= 1
 
 
 def inequality(seed: int, head_start: float, loss: float) -> float:
@@ -204,14 +207,14 @@ def inequality(seed: int, head_start: float, loss: float) -> float:
 
 
 class Hall:
-    """A publisher and eight receivers on a network of 100 Mb/s, one of whom something befalls."""
+    """A publisher and some receivers on a network of 100 Mb/s, one of whom something befalls."""
 
     SIZE = 20_000
 
-    def __init__(self, rate: float | None = None) -> None:
+    def __init__(self, rate: float | None = None, receivers: int = 3) -> None:
         self.world = World(seed=1)
         self.publisher = self.world.endpoint("publisher")
-        self.receivers = [self.world.endpoint(f"receiver{number}", receive_buffer=1 << 20) for number in range(8)]
+        self.receivers = [self.world.endpoint(f"receiver{n}", receive_buffer=1 << 20) for n in range(receivers)]
         self.subscriptions = [receiver.subscribe("t") for receiver in self.receivers]
         self.victim = self.receivers[0]
         meet(self.publisher, *self.receivers)
@@ -247,7 +250,7 @@ MISFORTUNES: dict[str, Callable[[Hall], None]] = {
 def test_one_bad_receiver_of_eight_costs_the_others_a_tenth_of_their_rate_at_most(
     befall: Callable[[Hall], None],
 ) -> None:
-    hall = Hall()
+    hall = Hall(receivers=8)
     _, before = hall.rates(0.5)
     befall(hall)
     _, during = hall.rates(2)
