@@ -16,8 +16,13 @@ class NotPlantedError(Exception):
     """The bug is not within functions that could be replaced."""
 
 
-def plant(path: str, before: str, after: str, line: int) -> None:
-    """Replace the code of the functions around this line. Raises NotPlantedError."""
+def functions() -> list[FunctionType]:
+    """Return all functions that there are; not after `gc.freeze`."""
+    return [one for one in gc.get_objects() if isinstance(one, FunctionType)]
+
+
+def plant(path: str, before: str, after: str, line: int, known: list[FunctionType]) -> None:
+    """Replace the code of the functions around this line, among the known ones. Raises NotPlantedError."""
     old, new = compile(before, path, "exec"), compile(after, path, "exec")
     replaced: dict[tuple[str, int], CodeType] = {}
     for was, is_now in _pairs(old, new):
@@ -28,7 +33,7 @@ def plant(path: str, before: str, after: str, line: int) -> None:
     if not replaced:
         raise NotPlantedError(f"{path}:{line} is not within a function")
     found = 0
-    for function in [one for one in gc.get_objects() if isinstance(one, FunctionType)]:
+    for function in known:
         code = function.__code__
         other = replaced.get((code.co_qualname, code.co_firstlineno))
         if other is None or not code.co_filename.endswith(f"/{path}"):

@@ -18,11 +18,12 @@ import signal
 import time
 from collections.abc import Generator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
 
-from tests.mutants.planting import NotPlantedError, plant
+from tests.mutants.planting import NotPlantedError, functions, plant
 from tests.mutants.probes import CAPACITY, VARIABLE
 
 EVENTS = "MUTANTS_EVENTS"  # where to write a line for each thing that happens
@@ -140,6 +141,7 @@ class _Forks:
         items = {item.nodeid: item for item in session.items}
         self._teller.forget_shared()
         gc.collect()
+        known = functions()
         gc.freeze()
         while line := self._next(None):
             if line == STOP:
@@ -148,7 +150,7 @@ class _Forks:
             if child == 0:
                 try:
                     os.setsid()
-                    self._run(items, json.loads(line))
+                    self._run(items, known, json.loads(line))
                 finally:
                     os._exit(0)
             self._wait(child)
@@ -171,11 +173,11 @@ class _Forks:
                 while os.waitpid(-1, 0)[0]:
                     pass
 
-    def _run(self, items: dict[str, pytest.Item], request: dict[str, Any]) -> None:
+    def _run(self, items: dict[str, pytest.Item], known: list[FunctionType], request: dict[str, Any]) -> None:
         bug = request.get("bug")
         if bug is not None:
             try:
-                plant(bug["path"], bug["before"], bug["after"], bug["line"])
+                plant(bug["path"], bug["before"], bug["after"], bug["line"], known)
             except NotPlantedError:
                 self._teller.tell(event="not planted")
                 return

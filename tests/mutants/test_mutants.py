@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.mutants import trial
 from tests.mutants.__main__ import Run, parse, sample
 from tests.mutants.copies import ROOT, digest
 from tests.mutants.exempt import EXEMPT
 from tests.mutants.operators import is_a_program, mutants_of
-from tests.mutants.planting import NotPlantedError, plant
+from tests.mutants.planting import NotPlantedError, functions, plant
 from tests.mutants.probes import MODULE, Prober
 from tests.mutants.reach import Recorder
 
@@ -150,11 +151,12 @@ def test_a_bug_is_planted_in_functions_that_are_imported_already(tmp_path: Path)
     space: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), space)
     bound = space["f"]
-    plant(path.name, path.read_text(), path.read_text().replace("x < a", "x <= a"), 4)
+    plant(path.name, path.read_text(), path.read_text().replace("x < a", "x <= a"), 4, functions())
     assert bound(3) == [0, 1, 2, 3]
     for before, after in (("b=1", "b=2"), ("C = 3", "C = 4")):
+        text = path.read_text()
         with pytest.raises(NotPlantedError):
-            plant(path.name, path.read_text(), path.read_text().replace(before, after), 3 if "b" in before else 5)
+            plant(path.name, text, text.replace(before, after), 3 if "b" in before else 5, functions())
 
 
 @pytest.fixture
@@ -177,13 +179,16 @@ def arguments(*words: str) -> argparse.Namespace:
     return parse(["--seed", "1", "--workers", "1", *words])
 
 
-def test_a_run_tells_survivors_goes_on_later_and_leaves_the_tree_alone(tree: Path, tmp_path: Path) -> None:
+def test_a_run_tells_survivors_goes_on_later_and_leaves_the_tree_alone(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
     first = Run(arguments("--count", "1"), tree)
     first.go(tmp_path / "first")
     assert len(first.results) == 1
     second = Run(arguments("--count", "2"), tree)
     assert set(second.results) == set(first.mutants)
+    monkeypatch.setattr(trial, "run", None)  # all of it in children
     second.go(tmp_path / "second")
     assert {r.mutant.operator: r.found for r in second.results.values()} in (
         {"comparison": True, "constant": False},
