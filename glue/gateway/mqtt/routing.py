@@ -106,6 +106,8 @@ class Routing(Persisting):
             lost = self.put_kept(now, session, rest) if session.is_kept else session.put(rest)
             if lost:
                 self._count_drop(f"the queue of {session.client_id} is full", lost)
+            if room:  # if messages were too large for the client, there is room again
+                self.fill(now, session)
 
     def _addressed(self, now: float, session: Session, parcel: Parcel, sender: Client | None) -> Parcel:
         """Store a run for one session, of which other sessions get nothing: shared or retained messages."""
@@ -142,6 +144,8 @@ class Routing(Persisting):
         if session.client is client and not client.is_closing:
             left_out = client.send(parcel, ids, now)
             self._count_sent(client, parcel.run.count - left_out, left_out)
+            if left_out:
+                self.fill(now, session)
 
     def _count_sent(self, client: Client, sent: int, left_out: int) -> None:
         self.changed[client] = None

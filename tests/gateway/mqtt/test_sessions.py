@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import pytest
 
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.properties import read_properties
+from glue.simulation.disk import SimulatedDisk
 from tests.support import mqtt
 from tests.support.mqtt import Bench
 
@@ -183,3 +188,69 @@ def test_a_reason_is_left_out_where_the_client_takes_no_packet_of_that_size() ->
     device = bench.connect("c", 5, raw=smallest)
     bench.connect("c", 5)
     assert [sent.body for sent in device.read()] == [bytes((codes.SESSION_TAKEN_OVER, 0))]
+
+
+AGREED = {"receive_maximum": 1024, "topic_alias_maximum": 256, "maximum_packet_size": 1 << 20}
+
+
+@pytest.mark.parametrize(
+    ("asked", "limits", "told"),
+    [
+        ({}, {}, {}),
+        ({"keep_alive": 30}, {"keep_alive": 30}, {}),
+        ({"keep_alive": 31}, {"keep_alive": 30}, {"server_keep_alive": 30}),
+        ({"client_id": ""}, {}, {"assigned_client_identifier": "?"}),
+        ({"raw": b"\x11\x00\x00\x00\x09"}, {"session_expiry": 9.0}, {}),
+        ({"raw": b"\x11\x00\x00\x00\x0a"}, {"session_expiry": 9.0}, {"session_expiry_interval": 9}),
+        ({"raw": b"\x19\x01"}, {}, {"response_information": "replies/c"}),
+        ({"raw": b"\x19\x00"}, {}, {}),
+        ({}, {"receive_maximum": 7, "topic_aliases": 8, "packet_size": 900},
+         {"receive_maximum": 7, "topic_alias_maximum": 8, "maximum_packet_size": 900}),
+    ],
+)  # fmt: skip
+def test_a_client_is_told_what_differs_from_what_it_asked_for(
+    asked: dict[str, Any], limits: dict[str, Any], told: dict[str, Any]
+) -> None:
+    bench = Bench(limits=Limits(**{"packet_size": 1 << 20, **limits}))
+    device = bench.link(5)
+    device.send(mqtt.connect(**{"client_id": "c", "version": 5, **asked}))
+    (answer,) = device.read()
+    found, end = read_properties(answer.body, 2, len(answer.body), codes.CONNACK)
+    assert (answer.kind, answer.body[:2], end) == (2, b"\0\0", len(answer.body))
+    if "assigned_client_identifier" in told:
+        found["assigned_client_identifier"] = found["assigned_client_identifier"] and "?"
+    assert found == {**AGREED, **told}
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_messages_that_are_too_large_for_a_client_take_no_place_of_others(qos: int, is_kept: bool) -> None:
+    bench = Bench(directory=SimulatedDisk(Random(1)) if is_kept else None)
+    device = bench.link(5)
+    expiry = b"\x11\x00\x00\x00\x3c" if is_kept else b""
+    device.send(mqtt.connect("s", 5, raw=b"\x27\x00\x00\x00\x40\x21\x00\x02" + expiry))  # 64 bytes, two at a time
+    device.send(mqtt.subscribe(1, ("t", qos), version=5))
+    if is_kept:
+        bench.sync()
+    device.read()
+    publisher = bench.connect("p")
+    messages = (mqtt.publish("t", bytes(100), qos, number) for number in (1, 2, 3))
+    publisher.send(*messages, mqtt.publish("t", b"x", qos, 4))
+    if is_kept:
+        bench.sync()
+    assert [mqtt.publication(sent, 5).payload for sent in device.read()] == [b"x"]
+    assert device.client.dropped == 3
+
+
+def test_what_was_under_way_comes_again_without_anything_new() -> None:
+    bench = Bench()
+    bench.subscriber(("t", 1), clean=False).leave()
+    publisher = bench.connect("p")
+    publisher.send(mqtt.publish("t", b"1", 1, 1))
+    again = bench.link()
+    again.send(mqtt.connect("s", clean=False))
+    assert [sent.kind for sent in again.read()] == [2, 3]
+    again.leave()
+    last = bench.link()
+    last.send(mqtt.connect("s", clean=False))
+    assert [sent.kind for sent in last.read()] == [2, 3]
