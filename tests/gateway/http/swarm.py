@@ -37,6 +37,8 @@ class Receiver:
         self.buried: set[int] = set()
         self.under_way = 0
         self.news = ""
+        self.well_at = 0.0  # when an answer last was a success, or the door began
+        self.busy_until = -inf
 
     def take(self, offset: int, id: str) -> None:
         """Take a message. Breaks if it is out of order, or known under another id."""
@@ -97,6 +99,7 @@ class World:
         for name, receiver in self.receivers.items():
             receiver.under_way = 0
             receiver.news = ""
+            receiver.well_at, receiver.busy_until = self.now, -inf
             self.door.open(self.now, receiver.subscription, self.stored[name])
         self.run_door()
 
@@ -137,6 +140,9 @@ class World:
         for attempt in self.door.advance(self.now):
             self.attempted(attempt)
         for burial in self.door.take_burials():
+            receiver, give_up = self.receivers[burial.lane], self.receivers[burial.lane].subscription.give_up_after
+            assert give_up is not None, "given up, and nobody said when"
+            assert self.now - self.published[burial.slot.offset][2] >= give_up, "given up too early"
             is_stored = self.random.random() < 0.8
             if is_stored:
                 self.receivers[burial.lane].buried.add(burial.slot.offset)
@@ -146,6 +152,10 @@ class World:
             assert event.kind in ("failing", "recovered"), event
             assert event.kind != receiver.news, "the same news twice"
             assert event.kind == "failing" or receiver.news == "failing", "back without having been away"
+            since = self.now - receiver.well_at
+            assert event.kind != "failing" or since >= deliveries.ALERT_AFTER, (
+                "told as failing, and it was well just now"
+            )
             receiver.news = event.kind
         self.door.events.clear()
 
@@ -167,6 +177,7 @@ class World:
                 if earlier >= offset:
                     break
                 assert earlier in receiver.accepted or earlier in receiver.buried, f"{offset} before {earlier}"
+        assert self.now >= receiver.busy_until, "called again before it said so"
         trouble = "" if receiver.is_always_well else receiver.trouble
         if trouble == "down":
             host = self.hosts[subscription.url]
@@ -189,6 +200,10 @@ class World:
         receiver = self.receivers[attempt.lane]
         receiver.under_way -= 1
         self.hosts[attempt.subscription.url].is_known = not outcome.is_connected
+        if outcome.status == 204:
+            receiver.well_at = self.now
+        if outcome.retry_after is not None:
+            receiver.busy_until = self.now + outcome.retry_after
         self.door.finished(self.now, attempt, outcome)
         self.run_door()
 

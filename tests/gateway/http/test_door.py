@@ -100,6 +100,10 @@ def test_publish_last_value_history_and_request(door: Doors, lan: Lan, tmp_path:
         batch = b'{"topic":"home/b","payload":1}\n{"topic":"home/b","payload_base64":"AA=="}\n'
         assert user.call("POST", "/v1/publish", batch)["messages"] == 2
         assert [next(got).payload for _ in range(2)] == [1, b"\0"]
+        batch = b"".join(b'{"topic":"home/%c","payload":%d}\n' % (topic, place) for place, topic in enumerate(b"aabca"))
+        assert user.call("POST", "/v1/publish", batch)["messages"] == 5
+        found = [next(got) for _ in range(5)]
+        assert [(message.topic[-1], message.payload) for message in found] == [*zip("aabca", range(5), strict=True)]
         for wrong in ("?acks=many", "?lifespan=x", "?property=x", "?retain=maybe", "?priority=top"):
             assert refused(lambda wrong=wrong: user.call("POST", f"/v1/topics/home/x{wrong}", b"")).status == 400  # type: ignore[misc]
         assert refused(lambda: user.call("POST", "/v1/topics/home/x%2F%23", b"")).status == 400
@@ -124,6 +128,7 @@ def test_a_webhook_gets_everything_in_order_signed_through_failures(door: Doors,
         with door(data_dir=tmp_path) as gateway, client(gateway) as user:  # another life of the door
             (known,) = user.call("GET", "/v1/subscriptions")["subscriptions"]
             assert (known["id"], known["state"], known["secrets"]) == (made["id"], "paused", 1)
+            assert (known["failures"], known["failing"], known["under_way"], known["behind"]) == (0, False, 0, 1)
             assert hook.got.empty()
             user.call("PATCH", f"/v1/subscriptions/{made['id']}", {"state": "active"})
             assert opened.open(*hook.next()).payload == 5
@@ -315,6 +320,9 @@ def test_each_route_is_described(door: Doors) -> None:
         body = paths["/v1/subscriptions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
         assert (body["required"], body["properties"]["parallel"]["maximum"]) == (["topic", "url"], 64)
         assert {"/create", "/subscribe", "/publish", "/v1/topics/{topic}", "/v1/subscriptions/{id}"} <= paths.keys()
+        open_ones = {path for path, found in paths.items() for one in found.values() if one.get("security") == []}
+        assert open_ones == {route.path for route in server.ROUTES if route.is_open}
+        assert "/v1/topics/{topic}" not in open_ones
         ids = [operation["operationId"] for path in paths.values() for operation in path.values()]
         assert len(ids) == len({*ids})
         assert user.call("GET", "/asyncapi.json")["asyncapi"] == "3.0.0"

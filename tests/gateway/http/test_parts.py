@@ -164,6 +164,9 @@ def test_a_token_may_do_what_its_patterns_say(tmp_path: Path) -> None:
 def test_clients_of_this_machine_are_let_in_without_a_token() -> None:
     access = Access(local=EVERYTHING)
     assert access.rights(None, "", True) is EVERYTHING
+    guests = Rights("guest", ("a",), ("b",))
+    assert Access(anonymous=guests).rights(None, "", True) is guests
+    assert Access(anonymous=guests, local=EVERYTHING).rights(None) is guests
     assert access.rights(None, "", False) is None
 
 
