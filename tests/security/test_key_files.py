@@ -92,8 +92,8 @@ def test_rules_are_signed_as_the_next_version(shell: Shell) -> None:
     root, output, source = shell.path("authority"), shell.path("plant.rules"), Path(shell.path("rules"))
     shell.told("authority", root)
     rules = [
-        {"who": ["kitchen"], "may": ["publish"], "topics": ["home/#"]},
-        {"who": ["*"], "may": ["subscribe"], "topics": ["#"]},
+        {"who": "kitchen", "may": ["publish"], "topics": ["home/#"]},
+        {"who": "#", "may": ["subscribe"], "topics": ["#"]},
     ]
     source.write_text(json.dumps(rules))
     versions = [shell.told("rules", str(source), "--authority", root, "--output", output) for _ in range(3)]
