@@ -189,6 +189,52 @@ def test_moving_fences_the_members_and_forgetting_ends() -> None:
     assert shares["shares"][0][:2] == [1, 0]
     assert trial.ask(ask="forget", id=4)[-1]["done"]
     assert not trial.ask(ask="forget", id=5)[-1]["done"]
+    trial.disk.crash()
+    trial.open()
+    assert not trial.home.consumers
+    (where,) = trial.ask(ask="where")
+    assert where["home"] == ""
+
+
+def test_a_keeper_remembers_the_latest_home_elsewhere_over_a_crash() -> None:
+    trial = Trial()
+    for home in ("z" * 16, "y" * 16):
+        trial.ask(home, ask="known", created=7)
+        trial.disk.crash()
+        trial.open()
+        (where,) = trial.ask(ask="where")
+        assert where["home"] == home
+        assert not trial.home.consumers
+    assert trial.join()[0]["home"] == "y" * 16
+    trial.ask(ask="forget", id=1)
+    trial.disk.crash()
+    trial.open()
+    assert trial.ask(ask="where")[0]["home"] == ""
+
+
+def test_members_without_the_right_are_refused_and_counted_each() -> None:
+    trial = Trial()
+    trial.home.may_read = lambda peer, pattern: peer != PEER
+    assert trial.join() == []
+    assert trial.join() == []
+    assert trial.statistics["members of consumers refused: no right"] == 2
+    assert trial.join("b" * 16)[0]["tell"] == "joined"
+
+
+def test_a_disk_that_fails_begins_no_consumer_and_raises_an_alert() -> None:
+    trial = Trial()
+    trial.append(b"1", b"2")
+    trial.join()
+    trial.disk.fails_to_sync = True
+    trial.ask(ask="done", member=MEMBER, epoch=1, shares=[[1, 1, 2]])
+    trial.now += 10.0
+    trial.home.advance(trial.now)
+    assert [alert.kind for alert in trial.alerts] == ["storage"]
+    trial.disk.fails_to_sync = False
+    trial.now += 10.0
+    trial.home.advance(trial.now)
+    (where,) = trial.ask(ask="where")
+    assert where["covers"] == 0
 
 
 def test_what_retention_removed_is_passed_and_counted() -> None:

@@ -46,7 +46,8 @@ class Keeper:
             if peer and head.get("ask") == "stand":
                 self.ask(peer, ask="vote", epoch=head["epoch"], granted=1)
             elif peer and head.get("ask") == "copy":
-                self.ask(peer, ask="copied", **{name: head[name] for name in ("epoch", "to", "at")})
+                told = {"epoch": head["epoch"], "promise": head["epoch"], "copied": [head["epoch"], head["to"]]}
+                self.ask(peer, ask="copied", at=head["at"], **told)
 
     def ask(self, peer: str, **head: Any) -> None:
         """Take a message."""
@@ -109,3 +110,24 @@ def test_a_forgotten_consumer_stays_forgotten() -> None:
     made.open()
     assert made.state() == {}
     assert made.statistics["damaged votes for homes of consumers"] == 0
+
+
+def test_a_home_whose_disk_fails_acts_no_more_and_one_whose_disk_is_full_goes_on_later() -> None:
+    made = keeper()
+    ballot = made.home.ballots[ID]
+    made.disk.is_full = True
+    ballot.add(STREAM, 5, 6)
+    made.run(1.0)
+    assert ballot.committed == 2
+    made.disk.is_full = False
+    made.run(2.0)
+    assert ballot.committed == 3
+    made.disk.fails_to_sync = True
+    ballot.add(STREAM, 6, 7)
+    made.run(1.0)
+    made.disk.fails_to_sync = False
+    made.run(5.0)
+    assert ballot.committed == 3
+    made.ask(PEER, ask="join", member=f"{PEER}-1-1", begin=1, start=["earliest", 0], ordered=0)
+    assert not made.home._acts(made.now, ID)
+    assert made.home.deadline > made.now

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from glue.consumers import voting
-from glue.consumers.voting import CANDIDATE, HOME, LEASE, PATIENCE, VOTER, Ballot, voters_of
+from glue.consumers.voting import BEAT, CANDIDATE, HOME, LEASE, PATIENCE, VOTER, Ballot, voters_of
 from glue.history.wire import MalformedError
 from glue.storage import Stream
 
@@ -99,6 +99,14 @@ def test_what_is_not_copied_by_a_majority_is_not_committed_and_a_voter_that_lack
     trial.ballots[ONE].add(STREAM, 5, 6)
     trial.run(11.0, 12.0)
     assert trial.ballots[ONE].committed == before
+
+
+def test_a_home_at_rest_sends_each_voter_a_beat_and_no_more() -> None:
+    trial = elected()
+    before = trial.sent
+    trial.run(1.0, 11.0)
+    assert 2 * 2 * 10 / BEAT * 0.8 <= trial.sent - before <= 2 * 2 * 10 / BEAT  # and an answer to each
+    assert [ballot.role for ballot in trial.ballots.values()] == [HOME, VOTER, VOTER]
 
 
 def test_a_voter_that_is_far_behind_gets_everything_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

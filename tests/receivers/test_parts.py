@@ -89,6 +89,15 @@ def test_the_partitions_of_a_lost_or_restarted_host_are_claimed_with_the_next_ep
     assert 2 not in mine.records
 
 
+def test_a_host_claims_its_share_of_what_is_free_and_no_more() -> None:
+    mine = Ownership("k", 64, A, 1)
+    mine.is_known = True
+    mine.set_hosts({B: 1, C: 1})
+    expected = {partition for partition in range(64) if choose("k", partition, [A, B, C]) == A}
+    assert {claim.partition for claim in mine.claims()} == expected
+    assert 0 < len(expected) < 40
+
+
 class Box:
     """An outbox with one kind, and what was settled."""
 
