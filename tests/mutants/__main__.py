@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import queue
 import signal
 import sys
 import tempfile
@@ -96,12 +95,9 @@ class Run:
         places = Places(self.sources, recorder.stretches)
         retry = self._arguments.retry
         tried = [m for m in self.mutants if m not in self.results or (retry and not self.results[m].found)]
-        todo: queue.Queue[Mutant] = queue.Queue()
-        for mutant in tried:
-            todo.put(mutant)
         workers = min(workers, len(tried))
         threads = [
-            threading.Thread(target=self._work, args=(home, i, tried, todo, reach, places, imported), daemon=True)
+            threading.Thread(target=self._work, args=(home, i, tried[i::workers], reach, places, imported), daemon=True)
             for i in range(workers)
         ]
         for thread in threads:
@@ -112,23 +108,19 @@ class Run:
             raise self._problem
 
     def _work(
-        self, home: Path, number: int, tried: list[Mutant], todo: queue.Queue[Mutant], reach: Reach, places: Places,
-        imported: set[Place],
-    ) -> None:  # fmt: skip
+        self, home: Path, number: int, tried: list[Mutant], reach: Reach, places: Places, imported: set[Place]
+    ) -> None:
         try:
             copy = Copy(home / f"mutants-{number}", self.files, self._root)
             bench = Bench(copy, home / "work" / str(number), reach, places, imported, self._arguments.budget)
             with bench.wait_for(tried):
-                while not todo.empty():
-                    mutant = todo.get_nowait()
+                for mutant in tried:
                     result = bench.try_out(mutant, self.sources[mutant.path], self.digests[mutant.path])
                     with self._lock:
                         self.results[mutant] = result
                         with self._log.open("a") as file:
                             file.write(json.dumps(result.to_json()) + "\n")
                         tell(f"[{len(self.results)}] {one_line(result)}")
-        except queue.Empty:
-            return
         except BaseException as problem:
             self._problem = problem
 

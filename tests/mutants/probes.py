@@ -8,6 +8,7 @@ too, and a probe costs some 50 ns, which tests with real sockets stand.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import dataclass, field
 
 VARIABLE = "MUTANTS_HITS"
@@ -41,11 +42,13 @@ class Prober:
     def __init__(self) -> None:
         self.count = 0
         self._around: list[str] = []
+        self._ordinals: Counter[str] = Counter()
 
     def instrument(self, source: str) -> tuple[str, Stretches]:
         """Return the source with its probes, and where its stretches are."""
         tree = ast.parse(source)
         stretches = Stretches()
+        self._ordinals.clear()
         self._functions_of(tree, stretches)
         begin = next((i for i, n in enumerate(tree.body) if not _is_docstring(n) and not _is_future(n)), len(tree.body))
         tree.body.insert(begin, ast.parse(f"from {MODULE} import HITS as {NAME}").body[0])
@@ -104,9 +107,9 @@ class Prober:
 
     def _probe(self, stretches: Stretches) -> ast.stmt:
         function = ".".join(self._around)
-        ordinal = sum(name.partition("#")[0] == function for name in stretches.names)
         stretches.numbers.append(self.count)
-        stretches.names.append(f"{function}#{ordinal}")
+        stretches.names.append(f"{function}#{self._ordinals[function]}")
+        self._ordinals[function] += 1
         probe = ast.parse(f"{NAME}[{self.count}] = 1").body[0]
         self.count += 1
         assert self.count < CAPACITY, "more stretches than bytes: raise CAPACITY"
