@@ -71,9 +71,10 @@ class Parser(argparse.ArgumentParser):
         """Print the mistake, and the option that was perhaps meant, and exit."""
         words = message.partition("unrecognized arguments: ")[2].split()
         options = [name for action in self._actions for name in action.option_strings]
-        near = get_close_matches(words[0].partition("=")[0], options, n=1) if words else []
+        bare = {name.lstrip("-"): name for name in options}  # dashes would make all of them alike
+        near = get_close_matches(words[0].partition("=")[0].lstrip("-"), bare, n=1) if words else []
         if near:
-            message += f"; did you mean {near[0]}?"
+            message += f"; did you mean {bare[near[0]]}?"
         self.exit(USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 
 from glue.contract.frozen import Frozen
+from glue.contract.near import near
 from glue.errors import InterfaceError
 from glue.network.interfaces import Interface, has_virtual_name, list_interfaces
 
@@ -50,7 +51,8 @@ def named(interfaces: Sequence[Interface], name: str, family: int) -> Choice:
             trouble = obstacle(interface, family)
             at_present = f"; at present it cannot be used: {trouble}" if trouble else ""
             return Choice(interface, f"{name}, as asked for{at_present}")
-    raise InterfaceError(f"interface={name!r}: there is no such interface; {existing(interfaces)}")
+    meant = near(name, [interface.name for interface in interfaces])
+    raise InterfaceError(f"interface={name!r}: there is no such interface; {existing(interfaces)}{meant}")
 
 
 def best(interfaces: Sequence[Interface], family: int, default_routes: Sequence[str]) -> Choice:

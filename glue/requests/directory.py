@@ -7,6 +7,8 @@ because peers may announce any number of patterns.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 
 from glue.contract import PeerInterest
 from glue.errors import TopicError
@@ -83,6 +85,10 @@ class Directory:
         for pattern in self._patterns.pop(endpoint, {}):
             self._index.remove(pattern, endpoint)
             self._count -= 1
+
+    def patterns(self) -> Iterator[str]:
+        """All that somebody answers; some may come twice."""
+        return chain.from_iterable(self._patterns.values())
 
     def find(self, topic: str) -> tuple[str, ...]:
         """Ids of the endpoints that answer a well-formed topic, sorted."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import count
 
+from glue.contract.near import near
 from glue.errors import NoResponderError, RequestCycleError
 from glue.requests.directory import Directory, matches
 from glue.requests.wire import PATH_LIMIT, Hop
@@ -59,7 +60,8 @@ class Routes:
 
     def _without_cycles(self, topic: str, found: Collection[str], path: tuple[Hop, ...]) -> list[str]:
         if not found:
-            raise NoResponderError(f"no responder of {topic!r:.80} is known; see wait_for_responders")
+            meant = near(topic, self._directory.patterns())
+            raise NoResponderError(f"no responder of {topic!r:.80} is known{meant}; see wait_for_responders")
         if len(path) >= PATH_LIMIT:
             raise RequestCycleError(f"{PATH_LIMIT} handlers wait for each other: {cycle(path)}")
         waiting = {hop[0]: hop for hop in path if matches(hop[2], topic)}

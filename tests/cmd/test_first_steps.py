@@ -29,6 +29,9 @@ def test_a_near_miss_names_what_was_perhaps_meant(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit):
         topics.parser().parse_args(["--interfac", "lo"])
     assert "did you mean --interface?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        topics.parser().parse_args(["--seconds", "3"])
+    assert "did you mean" not in capsys.readouterr().err
 
 
 def test_bash_completes_commands_options_and_choices() -> None:

@@ -109,8 +109,10 @@ def test_an_interface_asked_for_by_name_may_have_trouble_at_first(interface: Int
 
 
 def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
-    with pytest.raises(InterfaceError, match=r"'en0'.*those that exist are lo, eth0"):
+    with pytest.raises(InterfaceError, match=r"'en0'.*those that exist are lo, eth0$"):
         named([LOOPBACK, ETHERNET], "en0", socket.AF_INET)
+    with pytest.raises(InterfaceError, match="did you mean 'eth0'"):
+        named([LOOPBACK, ETHERNET], "etth0", socket.AF_INET)
 
 
 def test_ipv4_default_routes_are_read_with_their_metrics() -> None:

@@ -94,9 +94,14 @@ def test_a_call_of_several_requests_has_its_replies_in_their_order() -> None:
     assert [reply.payload for reply in call.replies if reply] == [0, 1, 2]
 
 
+def test_a_topic_that_is_nearly_right_is_named() -> None:
+    with pytest.raises(NoResponderError, match="did you mean 'light/kitchen/set'"):
+        Caller(b="light/kitchen/set").call(topic="light/kichen/set")
+
+
 def test_nobody_known_raises_at_once() -> None:
-    caller = Caller(b="other/+")
-    with pytest.raises(NoResponderError):
+    caller = Caller(b="u")
+    with pytest.raises(NoResponderError, match="known; see"):
         caller.call()
     assert len(caller.requester) == 0
 
