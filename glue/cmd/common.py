@@ -270,6 +270,12 @@ def until_ended(duration: float | None) -> Iterator[None]:
         service.tell(service.STOPPING)
 
 
+def ended_early(command: str) -> int:
+    """Report that a command was ended before it had its answer; returns its exit code."""
+    print(f"glue {command}: ended before there was an answer", file=sys.stderr)
+    return FAILURE
+
+
 def request_end() -> None:
     """End the command from any thread, as if `--duration` had passed."""
     main = threading.main_thread().ident

@@ -106,15 +106,18 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             election_timeout=arguments.election_timeout,
         )
         terminal = Terminal(model, output, arguments.timeout)
+        is_done = not one_shot or arguments.command[0] == "watch"  # else ending it early is a failure
         with common.until_ended(arguments.duration):
             if not one_shot:
                 terminal.live()
             elif not terminal.do_once(arguments.command, is_merging=bool(arguments.mergeable)):
                 return common.FAILURE
             elif arguments.command[0] in ("watch", "lock"):
+                is_done = True
                 terminal.tell_if_alone()
                 common.wait_for_end()
-    return common.SUCCESS
+            is_done = True
+    return common.SUCCESS if is_done else common.ended_early("model")
 
 
 class Terminal:

@@ -43,6 +43,7 @@ def parser() -> common.Parser:
 
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Ask, and list."""
+    is_done = False
     with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
         with output.progress("asking the endpoints", FIND + ROUND):
             common.pause(FIND)
@@ -52,8 +53,9 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         told[endpoint.id] = {name: SECTIONS[name](endpoint) for name in ("report", "links")}
         peers = {peer.id: (peer.name, ":".join(map(str, peer.address[:2]))) for peer in endpoint.peers}
         peers[endpoint.id] = endpoint.name, "this command"
-    show(output, endpoint.id, peers, told)
-    return common.SUCCESS
+        show(output, endpoint.id, peers, told)
+        is_done = True
+    return common.SUCCESS if is_done else common.ended_early("peers")
 
 
 def show(output: CommandOutput, own: str, peers: dict[str, tuple[str, str]], told: dict[str, dict[str, Any]]) -> None:

@@ -42,10 +42,10 @@ def parser() -> common.Parser:
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Ask, and show each answer; the exit code is FAILURE unless all answers came."""
     payload = arguments.payload.encode() if arguments.bytes else parsed(arguments.payload)
+    result, is_done = common.SUCCESS, False
     with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
         with output.progress("looking for a responder", arguments.wait):
             common.wait_for(partial(endpoint.wait_for_responders, arguments.topic, 1), arguments.wait)
-        result = common.SUCCESS
         with output.progress("waiting for answers", arguments.timeout):
             answers = replies(endpoint, arguments, payload)
         for reply in answers:
@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                 "answer", f"{name}{shown(reply.payload)}", responder=reply.responder,
                 responder_id=reply.responder_id, topic=arguments.topic, **payload_fields(reply.payload),
             )  # fmt: skip
-        return result
+        is_done = True
+    return result if is_done else common.ended_early("request")
 
 
 def replies(endpoint: glue.Endpoint, arguments: argparse.Namespace, payload: object) -> list[glue.Reply]:

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             show(output, before, found, now - at)
             at, before = now, found
             shown += 1
-    return common.SUCCESS
+    return common.SUCCESS if shown else common.ended_early("top")
 
 
 def look(endpoint: glue.Endpoint) -> dict[str, Answered]:

@@ -12,6 +12,7 @@ from collections import Counter
 import pytest
 
 from glue.cmd import completion, logs, main, topics
+from tests.support.lan import Lan
 
 
 def test_glue_alone_shows_what_to_try_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,3 +88,12 @@ def test_the_level_of_logs_follows_the_option() -> None:
         root.handlers[:] = handlers
         root.setLevel(level)
         logs.end()
+
+
+@pytest.mark.parametrize("words", [["peers"], ["top"], ["request", "a", "b"], ["model", "get", "a"]])
+def test_a_command_that_ends_before_its_answer_fails(
+    words: list[str], lan: Lan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [word for name, value in lan.settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    assert main.main([*words, *options, "--duration", "0.05"]) == 1
+    assert capsys.readouterr().err == f"glue {words[0]}: ended before there was an answer\n"
