@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import glue
+from glue.cmd.main import main
 from tests.support.loopback import loopback_environment
 
 TOPICS, RATE = 10_000, 10_000
 WARM_UP, MEASURED = 6.0, 10.0
-TURNS, TURN = 5, 4.0
+TURNS, TURN = 20, 2
 PAYLOAD = bytes(64)
 
 
@@ -46,7 +47,7 @@ def seconds_of(pid: int) -> tuple[float, float]:
 @contextmanager
 def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a Python program until the block ends."""
-    made = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, env=environment())
+    made = subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
     try:
         yield made
     finally:
@@ -93,6 +94,15 @@ def subscribe() -> None:
         time.sleep(1e6)
 
 
+def spy_in_turns() -> None:
+    """Run the spy for a turn at each line of input; it does not start as a program each time."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
+    os.write(1, b"ready\n")
+    for _ in sys.stdin:
+        main(["spy", "--plain", "--duration", str(TURN + 1.5)])
+        os.write(1, b"done\n")
+
+
 def cpu() -> None:
     """Measure the processor time, in per cent of a core."""
     for words in ((), ("--plain",), ("--json",)):
@@ -117,35 +127,45 @@ def report(what: str, *pids: int) -> None:
 
 
 def throughput() -> None:
-    """Compare the messages a second with and without the spy, in turns."""
-    with process("-m", "benchmarks.spy", "subscribe"), process("-m", "benchmarks.spy", "publish_fast") as publisher:
-        assert publisher.stdout is not None
-        seen: dict[str, list[int]] = {"alone": [], "with the spy": []}
+    """Compare the messages a second, and the publisher's processor time for each, with and without the spy in turns.
+
+    The processor time tells what the publisher pays, also while other programs want the processor.
+    """
+    with (
+        process("-m", "benchmarks.spy", "subscribe"),
+        process("-m", "benchmarks.spy", "publish_fast") as publisher,
+        process("-m", "benchmarks.spy", "spy_in_turns") as watcher,
+    ):
+        assert watcher.stdin is not None
+        assert watcher.stdout is not None
+        watcher.stdout.readline()
+        seen: dict[str, list[tuple[float, float]]] = {"alone": [], "with the spy": []}
         for turn in range(2 * TURNS):
-            what = "with the spy" if turn % 2 else "alone"
             if turn % 2:
-                with spy():
-                    _skip(publisher, 2)
-                    seen[what] += _read(publisher)
-            else:
-                _skip(publisher, 2)
-                seen[what] += _read(publisher)
-    middle = {what: statistics.median(counts) for what, counts in seen.items()}
-    for what, counts in seen.items():
-        print(f"{what:13} {middle[what]:,.0f} messages/s ({min(counts):,} to {max(counts):,})")
-    print(f"ratio {middle['with the spy'] / middle['alone']:.3f}")
+                watcher.stdin.write(b"go\n")
+                watcher.stdin.flush()
+            _read(publisher, 1)
+            before = seconds_of(publisher.pid)[1]
+            count = _read(publisher, TURN)
+            spent = seconds_of(publisher.pid)[1] - before
+            seen["with the spy" if turn % 2 else "alone"].append((count / TURN, 1e6 * spent / count))
+            if turn % 2:
+                watcher.stdout.readline()
+    for unit, place in ("messages/s", 0), ("µs of the publisher a message", 1):
+        alone, beside = ([one[place] for one in found] for found in seen.values())
+        for what, numbers in ("alone", alone), ("with the spy", beside):
+            print(f"{what:13} {statistics.median(numbers):,.2f} {unit} ({min(numbers):,.2f} to {max(numbers):,.2f})")
+        ratios = statistics.quantiles([there / here for here, there in zip(alone, beside, strict=True)])
+        print(f"ratio of neighbours: median {ratios[1]:.3f}, half of them {ratios[0]:.3f} to {ratios[2]:.3f}")
 
 
-def _skip(publisher: subprocess.Popen[bytes], seconds: int) -> None:
+def _read(publisher: subprocess.Popen[bytes], seconds: int) -> int:
+    """The messages of so many seconds."""
     assert publisher.stdout is not None
-    for _ in range(seconds):
-        publisher.stdout.readline()
-
-
-def _read(publisher: subprocess.Popen[bytes]) -> list[int]:
-    assert publisher.stdout is not None
-    return [int(publisher.stdout.readline()) for _ in range(round(TURN))]
+    return sum(int(publisher.stdout.readline()) for _ in range(seconds))
 
 
 if __name__ == "__main__":
-    {one.__name__: one for one in (cpu, throughput, publish_paced, publish_fast, subscribe)}[sys.argv[1]]()
+    {one.__name__: one for one in (cpu, throughput, publish_paced, publish_fast, subscribe, spy_in_turns)}[
+        sys.argv[1]
+    ]()
