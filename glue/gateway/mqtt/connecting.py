@@ -35,7 +35,7 @@ class Connecting(Subscribing):
             return client
         self.clients[link] = client
         self.statistics["connections"] += 1
-        self.at(now + self.limits.connect_timeout, partial(self._check_connect, client))
+        self.at(now + self.limits.connect_timeout, partial(self._check_connect, client), client)
         return client
 
     def _check_connect(self, client: Client, now: float) -> None:
@@ -155,7 +155,7 @@ class Connecting(Subscribing):
         client.out.append(self._connack(client, session, packet, is_present))
         self.changed[client] = None
         if client.timeout != float("inf"):
-            self.at(now + client.timeout, partial(self._check_alive, client))
+            self.at(now + client.timeout, partial(self._check_alive, client), client)
         self._resume(now, client, session)
         self.note_session(session, "connected")
 
@@ -263,7 +263,7 @@ class Connecting(Subscribing):
             self.statistics["keep-alive timeouts"] += 1
             self.end(now, client, codes.KEEP_ALIVE_TIMEOUT, f"silent for {client.timeout:g} s")
         else:
-            self.at(due, partial(self._check_alive, client))
+            self.at(due, partial(self._check_alive, client), client)
 
     def end(self, now: float, client: Client, code: int, reason: str, other: str = "") -> None:
         """Close a connection, and tell a client of MQTT 5 why, and which `other` server. The will is published."""
@@ -306,6 +306,7 @@ class Connecting(Subscribing):
         if self.clients.pop(client.link, None) is None:
             return
         self.release(client)
+        self.call_off(client)
         client.is_closing = True
         session = client.session
         if session is None or session.client is not client:
@@ -323,7 +324,7 @@ class Connecting(Subscribing):
             if session.will_at <= now:
                 self._publish_will(now, session)
             else:
-                self.at(session.will_at, partial(self._check_will, session))
+                self.at(session.will_at, partial(self._check_will, session), (session, "will"))
         if session.expiry <= 0:
             self.end_session(now, session)
             return
@@ -331,7 +332,7 @@ class Connecting(Subscribing):
         if self.store is not None and session.is_kept:
             self.store.note("away", session.client_id, expires_at - now + self.store.wall_clock())
             self.shelve(session)
-        self.at(session.expires_at, partial(self._check_session, session))
+        self.at(session.expires_at, partial(self._check_session, session), session)
         self.absent[session] = None
         if len(self.absent) > self.limits.sessions:
             oldest = next(iter(self.absent))
@@ -384,6 +385,7 @@ class Connecting(Subscribing):
         self.note_event(session, "end")
         self.sessions.pop(session.client_id, None)
         self.absent.pop(session, None)
+        self.call_off(session, (session, "will"))
         self.note_session(session, "ended")
         if session.queued:
             self._count_drop(f"the session of {session.client_id} ended", session.queued)

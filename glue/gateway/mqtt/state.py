@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from itertools import count
 from random import Random
 
 from glue.gateway.mqtt.access import Access
@@ -16,6 +14,7 @@ from glue.gateway.mqtt.plugins import Plugin
 from glue.gateway.mqtt.retained import Retained
 from glue.gateway.mqtt.session import Client, Session, Subscription
 from glue.gateway.mqtt.subscriptions import Subscriptions
+from glue.gateway.mqtt.timers import Action, Timers
 
 Log = Callable[[int, str], None]
 
@@ -50,22 +49,25 @@ class BrokerState:
         """Plug-ins that see sessions and messages."""
         self.wall_clock: Callable[[], float] = lambda: 0.0
         self._random = random
-        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
-        self._numbers = count()
+        self._timers = Timers()
 
     @property
     def deadline(self) -> float:
         """When `advance` is to be called, in the seconds of `now`; `inf` if nothing is due."""
-        return self._timers[0][0] if self._timers else float("inf")
+        return self._timers.deadline
 
     def advance(self, now: float) -> None:
         """Do what is due."""
-        while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2](now)
+        self._timers.advance(now)
 
-    def at(self, when: float, action: Callable[[float], None]) -> None:
-        """Call an action at a time. It is not called off: an action that is no longer due does nothing."""
-        heapq.heappush(self._timers, (when, next(self._numbers), action))
+    def at(self, when: float, action: Action, about: Hashable = None) -> None:
+        """Call an action at a time, instead of the one about the same client or session. See `Timers`."""
+        self._timers.at(when, action, about)
+
+    def call_off(self, *about: Hashable) -> None:
+        """Forget what was to be done about clients or sessions."""
+        for one in about:
+            self._timers.call_off(one)
 
     def warn(self, text: str) -> None:
         """Log a refusal or a loss."""

@@ -234,6 +234,21 @@ def test_the_will_of_a_client_that_is_cut_off_reaches_an_endpoint(door: Doors, l
         assert next(wills).payload == b"c"
 
 
+def test_a_websocket_speaks_mqtt_in_binary_frames_alone(door: Doors) -> None:
+    client = pytest.importorskip("websockets.sync.client")
+    with door(websocket_port=0) as gateway:
+        url = f"ws://127.0.0.1:{gateway.websocket_port}/mqtt"
+        with client.connect(url, subprotocols=["mqtt"], close_timeout=PATIENCE) as websocket:
+            assert websocket.subprotocol == "mqtt"
+            greeting = mqtt.connect("c")
+            websocket.send(greeting[:5])
+            websocket.send(greeting[5:])
+            assert websocket.recv(PATIENCE) == b"\x20\x02\x00\x00"
+            websocket.send("text")
+            with pytest.raises(Exception, match="1003"):
+                websocket.recv(PATIENCE)
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of "localhost" that signs itself, and its key."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from random import Random
 from typing import Any
+from weakref import ref
 
 import pytest
 
 from glue.gateway.mqtt import codes
+from glue.gateway.mqtt.identity import Remote
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.properties import read_properties
 from glue.simulation.disk import SimulatedDisk
 from tests.support import mqtt
-from tests.support.mqtt import Bench
+from tests.support.mqtt import Bench, Device
 
 
 def test_a_will_is_published_when_the_connection_breaks_but_not_after_a_goodbye() -> None:
@@ -108,6 +110,21 @@ def test_a_session_ends_after_its_expiry_and_not_before() -> None:
     bench.pass_time(2)
     assert not bench.broker.sessions
     assert bench.broker.subscriptions.count == 0
+
+
+def test_a_connection_that_has_ended_is_not_kept_for_its_keep_alive() -> None:
+    class Link:
+        """What the shell calls the connection: it lives as long as the broker keeps the connection."""
+
+    bench, link = Bench(), Link()
+    client = bench.broker.open(bench.now, link, Remote("10.0.0.1:1"))
+    device = Device(bench, client, 5)
+    device.send(mqtt.connect("c", 5, keep_alive=60_000))
+    device.leave()
+    bench.broker.changed.clear()
+    kept = ref(link)
+    del link, client, device
+    assert kept() is None
 
 
 def test_many_absent_sessions_are_bounded_and_the_oldest_ends() -> None:
