@@ -32,7 +32,7 @@ PASSED_OVER = 5.0
 CHECK = 4.0
 """Seconds between two looks at what a keeper has: a stream may reach it late, from another keeper."""
 SETTLE = 1.0
-"""Seconds for which what no keeper has may be on its way to one."""
+"""Seconds for which what no keeper has may be on its way to one: after them, all keepers are asked once more."""
 EVER = 4096
 """Patterns of lost keepers that are remembered, at some 300 bytes: 1.2 MB."""
 AGAIN = 0.2
@@ -368,10 +368,12 @@ class Keepers:
     def _missed(self, now: float, peer: str, key: Key, stream: Stream) -> None:
         """A keeper does not have the next messages: ask another one, or later again; else they are gone."""
         stream.since = stream.since or now
+        if not stream.tried:
+            stream.round_since = now
         stream.tried.add(peer)
         if self._target(now, stream.tried):
             self.behind[key] = None
-        elif now < stream.since + SETTLE:
+        elif stream.round_since < stream.since + SETTLE:  # the first answers of this round may be stale
             stream.tried.clear()
             self._later[key] = now + AGAIN
         else:

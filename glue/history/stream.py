@@ -19,10 +19,11 @@ Key = tuple[str, int, str]
 class Stream:
     """The state of one stream; while `next` is 0, history of this stream begins at the place `newer`.
 
-    `tried` are keepers without the missing messages, asked since `since`; `is_kept`: only keepers may have them.
+    `tried` are keepers without the missing messages, asked since `round_since`; in the first round, since `since`.
+    `is_kept`: only keepers may have them.
     """
 
-    __slots__ = ("held", "is_kept", "is_live", "name", "newer", "next", "since", "tried", "want")
+    __slots__ = ("held", "is_kept", "is_live", "name", "newer", "next", "round_since", "since", "tried", "want")
 
     def __init__(self, name: str, next: int = 0) -> None:
         self.name = name  # the publisher's
@@ -33,7 +34,7 @@ class Stream:
         self.is_kept = False
         self.is_live = False  # whether live messages were handed over, so that history only fills gaps
         self.tried: set[str] = set()
-        self.since = 0.0
+        self.since = self.round_since = 0.0
 
     def hold(self, delivery: Delivery) -> int:
         """Keep messages that came too early; returns how many, 0 if they are held already."""

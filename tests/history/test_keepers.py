@@ -77,3 +77,18 @@ def test_a_silent_keeper_is_waited_for_two_seconds_at_most() -> None:
         now += 0.01
         due = reader.advance(now)
     assert 1.9 < now < 2.6
+
+
+def test_nothing_counts_as_gone_before_each_keeper_was_asked_after_the_time_to_settle() -> None:
+    reader = reader_of(ONE, TWO)
+    first, request = asked(reader, 0.0)
+    reader.page(0.0, first, 1, listing(request, 5))
+    keeper, request = asked(reader, 0.0)
+    reader.page(0.0, keeper, 1, Page(request.id, 1, 1, True, answered=1))  # the messages are on their way to it
+    other, request = asked(reader, 0.0)
+    assert other != keeper
+    assert reader.page(2.0, other, 1, Page(request.id, 1, 1, True, answered=1))  # it was silent, and has none
+    assert reader._statistics["messages of history gone"] == 0
+    found = {peer for now in (2.2, 2.4) for peer, request in reader.advance(now) if request.ranges}
+    assert found <= {keeper, other}
+    assert found
