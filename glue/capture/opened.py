@@ -10,18 +10,22 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from glob import glob
 from pathlib import Path
+from typing import NamedTuple
 
 from glue.capture.packets import LINKS, udp_at
 from glue.capture.pcapng import Recording
 from glue.capture.reading import Capture
 from glue.contract.sealed import HEAD, sealed_network
+from glue.security.blocks import BLOCKS, MOST, PARTS, base_prefix, open_parts, parts_of
 from glue.security.key import Key
 from glue.security.lives import GROUP_INFO
-from glue.security.runs import OVERHEAD, PREFIX_SIZE, open_lone
+from glue.security.runs import OVERHEAD, PREFIX_SIZE
 from glue.security.suites import SUITES, Cipher, cipher, invalid_tag
 
 CIPHERS = 4096
 """Keys of lives kept at once, some 1 kB each."""
+BEGUN = 64
+"""Blocks held at once until their rest comes, of 64 kB at most: 4 MB."""
 STEP = 1000
 """Frames between two reports of the progress."""
 
@@ -36,20 +40,22 @@ class Opener:
 
     def open(self, payload: bytes) -> bytes | None:
         """Open a datagram, or a train of them; None if it is not sealed with this key."""
-        if sealed_network(payload) is None:
-            return None
-        made = self._cipher(payload[:PREFIX_SIZE])
+        made = self.cipher(payload)
         if made is None:
             return None
-        opened = []
-        for start, stop in _segments(payload):
-            try:
-                opened.append(open_lone(payload[start:stop], made.decrypt))
-            except self._invalid_tag:
-                return None
-        return b"".join(opened)
+        size = segment_of(payload)
+        first = int.from_bytes(payload[PREFIX_SIZE : HEAD.size], "big")
+        base = base_prefix(payload[:PREFIX_SIZE])
+        try:
+            return open_parts(payload, size, parts_of(payload, size), first, base, made.decrypt)
+        except self._invalid_tag:
+            return None
 
-    def _cipher(self, prefix: bytes) -> Cipher | None:
+    def cipher(self, payload: bytes) -> Cipher | None:
+        """Return the cipher for a payload; None if it is not sealed with this key."""
+        if sealed_network(payload) is None:
+            return None
+        prefix = base_prefix(payload[:PREFIX_SIZE])
         found = self._ciphers.get(prefix)
         epoch = self._epochs.get(prefix[1])
         if found is None and epoch is not None and prefix[0] in SUITES:
@@ -60,14 +66,72 @@ class Opener:
         return found
 
 
-def _segments(payload: bytes) -> list[tuple[int, int]]:
-    """Return where the datagrams of a train begin and end: each begins with the prefix and the next number."""
-    prefix, number = payload[:PREFIX_SIZE], int.from_bytes(payload[PREFIX_SIZE : HEAD.size], "big")
+def segment_of(payload: bytes) -> int:
+    """Return the size of the datagrams of a train: each begins with the open part of a life and the next number."""
+    number = int.from_bytes(payload[PREFIX_SIZE : HEAD.size], "big")
     following = (number + 1) % (1 << 32)  # whoever sealed it: a capture also holds what a stranger sent
-    size = payload.find(prefix + following.to_bytes(4, "big"), OVERHEAD)
-    if size < 0:
-        return [(0, len(payload))]
-    return [(start, min(start + size, len(payload))) for start in range(0, len(payload), size)]
+    next = payload.find(payload[1:PREFIX_SIZE] + following.to_bytes(4, "big"), OVERHEAD + 1)
+    return len(payload) if next < 0 else next - 1
+
+
+class Beginning(NamedTuple):
+    """The sealed beginning of a block: the size of its datagrams, itself, and its last frame."""
+
+    size: int
+    data: bytes
+    frame: bytes
+
+
+class FrameOpener:
+    """Opens frames with sealed datagrams, one after the other. A block may be spread over several frames."""
+
+    def __init__(self, key: Key, link: int) -> None:
+        """`link` is the link type of all frames."""
+        self._opener = Opener(key)
+        self._link = link
+        self._begun: dict[bytes, Beginning] = {}  # by the part that all datagrams of the block share
+
+    def open(self, frame: bytes) -> list[bytes] | None:
+        """Return the frames to write instead, opened; none while the rest of a block is missing.
+
+        Returns None for a frame that the key does not open, nor what is held. A block whose rest did not come is
+        returned as it was.
+        """
+        at = udp_at(frame, self._link)
+        payload = b"" if at is None else frame[at + 8 :]
+        if at is None or self._opener.cipher(payload) is None:
+            return None
+        base, number = base_prefix(payload[:PREFIX_SIZE]), int.from_bytes(payload[PREFIX_SIZE : HEAD.size], "big")
+        begun = self._begun.pop(base, None)
+        found: list[bytes] = []
+        size = segment_of(payload)
+        if begun is not None:
+            expected = int.from_bytes(begun.data[PREFIX_SIZE : HEAD.size], "big") + len(begun.data) // begun.size
+            if number == expected and payload[0] in BLOCKS and size <= begun.size:
+                payload, size = begun.data + payload, begun.size
+            else:
+                found.append(_with_payload(begun.frame, self._link, begun.data))
+                begun = None
+        whole = payload
+        start, stop, is_block = parts_of(payload, size)[-1]
+        if is_block and payload[start + (stop - start - 1) // size * size] in PARTS and stop - start < MOST * size:
+            whole = payload[:start]
+            if len(self._begun) >= BEGUN:
+                self._begun.clear()
+            self._begun[base] = Beginning(size, payload[start:], frame)
+        plain = self._opener.open(whole) if whole else b""
+        if plain is None:
+            self._begun.pop(base, None)
+            if begun is not None:
+                found.append(_with_payload(begun.frame, self._link, begun.data))
+            return [*found, frame] if found else None
+        return [*found, _with_payload(frame, self._link, plain)] if plain else found
+
+    def rest(self) -> list[bytes]:
+        """Return the blocks whose rest did not come, as they were."""
+        found = [_with_payload(begun.frame, self._link, begun.data) for begun in self._begun.values()]
+        self._begun.clear()
+        return found
 
 
 def opened_copy(
@@ -82,22 +146,29 @@ def opened_copy(
     OSError.
     """
     counted: Counter[str] = Counter()
-    opener, recording = Opener(key), None
+    opener: FrameOpener | None = None
+    recording: Recording | None = None
     capture = Capture(source)
-    link = 0
+    link = time_ns = 0
     try:
         for number, frame in enumerate(capture):
             if progress is not None and number % STEP == 0:
                 progress(capture.position / max(1, capture.size))
             if recording is None:
                 recording, link = Recording(target, frame.point, frame.link, is_secret=True), frame.link
+                opener = FrameOpener(key, link)
             if frame.link != link:
                 counted["left out: another link type"] += 1
                 continue
-            data = _opened(frame.data, frame.link, opener)
-            counted["copied" if data is None else "opened"] += 1
-            data = frame.data if data is None else data
-            recording.write(frame.time_ns, data, len(data))
+            assert opener is not None
+            found = opener.open(frame.data)
+            counted["copied" if found is None else "opened"] += 1
+            for data in (frame.data,) if found is None else found:
+                recording.write(frame.time_ns, data, len(data))
+            time_ns = frame.time_ns
+        for data in () if opener is None else opener.rest():
+            assert recording is not None
+            recording.write(time_ns, data, len(data))
     finally:
         if recording is not None:
             recording.close()
@@ -123,20 +194,12 @@ def opened_copies(captures: Sequence[Path | str], folder: Path | str, key: Key) 
     return made
 
 
-def frame_opener(key: Key, link: int) -> Callable[[bytes], bytes | None]:
-    """Return a function that opens a frame of this link type; it returns None for one that the key does not open."""
-    opener = Opener(key)
-    return lambda frame: _opened(frame, link, opener)
-
-
-def _opened(frame: bytes, link: int, opener: Opener) -> bytes | None:
-    """Return the frame with its sealed payload opened; None if there is none."""
+def _with_payload(frame: bytes, link: int, payload: bytes) -> bytes:
+    """Return a frame with this payload instead of its own."""
     at = udp_at(frame, link)
-    plain = None if at is None else opener.open(frame[at + 8 :])
-    if at is None or plain is None:
-        return None
+    assert at is not None
     data = bytearray(frame[: at + 8])
-    length = 8 + len(plain)
+    length = 8 + len(payload)
     data[at + 4 : at + 8] = (length & 0xFFFF).to_bytes(2, "big") + bytes(2)  # no checksum
     start = LINKS[link][0] if link in LINKS else 0
     while start < at and data[start] >> 4 not in (4, 6):  # tags of VLANs, or the family of loopback
@@ -147,7 +210,7 @@ def _opened(frame: bytes, link: int, opener: Opener) -> bytes | None:
         data[start + 10 : start + 12] = _checksum(bytes(data[start:at])).to_bytes(2, "big")
     else:
         data[start + 4 : start + 6] = ((at - start - 40 + length) & 0xFFFF).to_bytes(2, "big")
-    return bytes(data) + plain
+    return bytes(data) + payload
 
 
 def _checksum(header: bytes) -> int:

@@ -159,18 +159,19 @@ def frames_opened(settings: Settings, link: int) -> Callable[[Write], Write]:
     """
     if not opens(settings):
         return lambda write: write
-    from glue.capture.opened import frame_opener  # imported here: most recordings stay as they are
+    from glue.capture.opened import FrameOpener  # imported here: most recordings stay as they are
     from glue.endpoint.secrets import read_key
 
-    opened = frame_opener(read_key(settings.key), link)
+    opener = FrameOpener(read_key(settings.key), link)
 
     def opening(write: Write) -> Write:
         def write_opened(time_ns: int, frame: bytes | memoryview, size: int, *direction: int) -> None:
-            plain = opened(bytes(frame)) if len(frame) == size else None
-            if plain is None:
+            opened = opener.open(bytes(frame)) if len(frame) == size else None
+            if opened is None:
                 write(time_ns, frame, size, *direction)
             else:
-                write(time_ns, plain, len(plain), *direction)
+                for plain in opened:
+                    write(time_ns, plain, len(plain), *direction)
 
         return write_opened
 

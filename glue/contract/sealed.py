@@ -11,8 +11,8 @@ from typing import Final
 
 from glue.contract.items import Address
 
-FORMATS: Final = range(0xE1, 0xE5)
-"""The first byte of a sealed datagram: the cipher, and the kind of key. See docs/wire-format.md."""
+FORMATS: Final = range(0xE1, 0xED)
+"""The first byte of a sealed datagram: the cipher, the kind of key, the place in a block. See docs/wire-format.md."""
 
 HEAD: Final = Struct(">BBH16sI")
 """Format, key id, network id, the 16 random bytes (salt) of the sender's life, and the number of the datagram."""

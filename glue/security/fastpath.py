@@ -29,7 +29,7 @@ class SealingFastPath:
 
     def send_one(self, now: float, item: Train) -> Train | None:
         """The train, sealed as it leaves."""
-        if now >= self._layer.look_at:
+        if now >= self._layer.look_at or self._layer.granted:
             return None
         return SealedTrain(self._layer.seal, item)
 

@@ -90,6 +90,7 @@ class Greeter:
         life.challenge, life.address, life.newest = hello.challenge, address, hello.newest
         if hello.echo == self._lives.challenge and not life.is_fresh and self._is_member(life, address, hello):
             life.is_fresh, life.asked = True, 0
+            self._sealer.withdraw(address)
         if life.is_fresh and self._prover is not None:
             self._sealer.meet(address, life)
         is_asking = self._asks(now, life)

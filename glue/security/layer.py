@@ -15,14 +15,15 @@ from typing import Final
 from glue.contract import Address, Train
 from glue.contract.counters import Counters
 from glue.contract.sealed import ANOTHER_KEY, HEAD, PLAIN, RETIRED, Tell, sealed_network
+from glue.security.blocks import BLOCKS, LEAST, Grant, base_prefix, open_parts, parts_of
 from glue.security.greeter import Greeter
 from glue.security.hello import Hello, NewEpoch
 from glue.security.identity import Certificate, MemberIdentity
 from glue.security.key import Key
-from glue.security.lives import Lives, Opener, is_pair
+from glue.security.lives import Life, Lives, Opener, is_pair
 from glue.security.proof import Prover
 from glue.security.rotation import Rotation
-from glue.security.runs import LAST, MULTICAST, OVERHEAD, PREFIX_SIZE, open_lone, open_run
+from glue.security.runs import LAST, MULTICAST, OVERHEAD, PREFIX_SIZE, open_lone
 from glue.security.sealer import SealedTrain, Sealer
 from glue.security.suites import PAIR, SUITES, Suite, invalid_tag
 from glue.security.wrapping import Wrapper
@@ -72,6 +73,7 @@ class Sealing:
         if identity is not None and key.authority is not None:
             prover = Prover(identity, key.authority, unix_time, self.statistics, tell, incarnation)
         self._has_identities = prover is not None
+        self.granted: dict[Address, Life] = {}  # blocks are granted to these lives, and are to be told of it
         self._unix_time = unix_time
         self.sealer = Sealer(
             suite, self._network, entropy, self.statistics, self.rotation.sealing, first, self._has_identities,
@@ -123,6 +125,8 @@ class Sealing:
             key = self._new_key()
             if key is not None and key.newest.number > self.key.newest.number:
                 told = self.set_key(key)
+        if self.granted:
+            told += self._grants()
         return told + [SealedTrain(self.seal, train) for train in items]
 
     def seal(self, data: bytes | bytearray | memoryview, segment: int, address: Address | None) -> bytes | bytearray:
@@ -143,10 +147,19 @@ class Sealing:
             if opened is not None:
                 up.append(opened)
                 continue
-            data, segment = train.data, train.segment
-            for start in range(0, len(data), segment or 1):
-                self._receive_datagram(now, train.address, bytes(data[start : start + segment]), up, down)
+            self._receive_parts(now, train, up, down)
+        if self.granted:
+            down += self._grants()
         return up, down
+
+    def _grants(self) -> list[Train]:
+        """What tells lives that blocks are granted to them."""
+        found: list[Train] = []
+        for address, life in self.granted.items():
+            body = Grant(life.salt, life.granting.until).encode()
+            found.append(SealedTrain(self.seal, Train(address, body, len(body))))
+        self.granted.clear()
+        return found
 
     def _end_certificates(self) -> None:
         if self._greeter.ends_at < inf and self._unix_time() > self._greeter.ends_at:
@@ -155,10 +168,13 @@ class Sealing:
     def open_train(self, now: float, train: Train) -> Train | None:
         """Open a train of a fresh life in which each datagram follows the one before; None for any other train.
 
-        Without a result, nothing was done.
+        The datagrams may be sealed alone or in blocks. Without a result, nothing was done.
         """
         data, segment = train.data, train.segment
-        opener = self.lives.openers.get(bytes(data[:PREFIX_SIZE]))
+        prefix = bytes(data[:PREFIX_SIZE])
+        opener = self.lives.openers.get(prefix)
+        if opener is None and prefix != b"" and prefix[0] in BLOCKS:
+            opener = self.lives.openers.get(base_prefix(prefix))
         if opener is None or not opener.life.is_fresh or segment <= OVERHEAD:
             return None
         count = -(-len(data) // segment)
@@ -170,19 +186,49 @@ class Sealing:
         if self._has_identities and (not self._is_right(opener, first) or train.address not in self.sealer.partners):
             return None
         try:
-            opened = open_run(data, segment, first, opener.prefix, opener.cipher.decrypt)
+            parts = parts_of(data, segment) if count > 1 else [(0, len(data), False)]
+            has_blocks = len(parts) > 1 or parts[0][2]
+            plain = open_parts(data, segment, parts, first, opener.prefix, opener.cipher.decrypt)
         except self._invalid_tag:
             return None
-        beginning = opener.life.beginning
-        if not opened or False in [
-            plain.startswith(beginning) for plain in (opened if self._has_identities else opened[:1])
+        beginning, size = opener.life.beginning, segment - OVERHEAD
+        if not plain or False in [
+            plain.startswith(beginning, at) for at in range(0, len(plain) if self._has_identities else 1, size)
         ]:
             return None
         window.accept(number, count)
         opener.life.heard = now
         self.statistics["datagrams opened"] += count
-        plain = opened[0] if count == 1 else b"".join(opened)
-        return Train(train.address, plain, min(segment - OVERHEAD, len(plain)))
+        if count >= LEAST and first < MULTICAST:
+            granting = opener.life.granting
+            if (granting.opened if has_blocks else granting.arrived)(number + count) and train.address:
+                self.granted[train.address] = opener.life
+        return Train(train.address, plain, min(size, len(plain)))
+
+    def _receive_parts(self, now: float, train: Train, up: list[Train], down: list[Train]) -> None:
+        """Open each block and each other datagram of a train on its own."""
+        data, segment = train.data, train.segment or 1
+        parts = parts_of(data, segment)
+        for start, stop, is_block in parts:
+            if is_block and not self.is_own(data[start:stop]):
+                block = Train(train.address, data[start:stop], segment)
+                opened = self.open_train(now, block) if len(parts) > 1 else None
+                if opened is None:
+                    self._refuse_block(block)
+                else:
+                    up.append(opened)
+                continue
+            for at in range(start, stop, segment):
+                self._receive_datagram(now, train.address, bytes(data[at : min(at + segment, stop)]), up, down)
+
+    def _refuse_block(self, train: Train) -> None:
+        """Count the datagrams of a block that does not open; grant no blocks for a while if it is not a replay."""
+        data = train.data
+        self.statistics["refused: not a whole block"] += -(-len(data) // (train.segment or 1))
+        opener = self.lives.openers.get(base_prefix(bytes(data[:PREFIX_SIZE])))
+        number = int.from_bytes(data[PREFIX_SIZE : HEAD.size], "big")
+        if opener is not None and number < MULTICAST and opener.life.windows[0].is_new(number):
+            opener.life.granting.failed()
 
     def _is_right(self, opener: Opener, number: int) -> bool:
         """Whether a datagram may be sealed so: a multicast with the group's key, a unicast with that of the pair."""
@@ -253,6 +299,9 @@ class Sealing:
             self._greeter.greet(now, life, address, hello, up, down)
         elif life.is_fresh and (epoch := NewEpoch.parse(plain)) is not None:
             self._greeter.take_epoch(epoch, is_pair(data[_FORMAT]), down)
+        elif life.is_fresh and (grant := Grant.parse(plain)) is not None:
+            if address and grant.salt == self.sealer.salt and (not self._has_identities or is_pair(data[_FORMAT])):
+                self.sealer.grant(address, grant.until)
         else:
             self.statistics["malformed"] += 1
 

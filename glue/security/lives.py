@@ -12,6 +12,7 @@ from typing import Final
 
 from glue.contract import Address
 from glue.contract.sealed import HEAD
+from glue.security.blocks import Granting
 from glue.security.hello import CHALLENGE_SIZE, NO_ECHO
 from glue.security.identity import Certificate
 from glue.security.key import Epoch
@@ -46,6 +47,7 @@ class Life:
         "certificate",
         "challenge",
         "endpoint_id",
+        "granting",
         "heard",
         "held",
         "is_fresh",
@@ -72,6 +74,7 @@ class Life:
         self.endpoint_id = ""  # of the name in the certificate
         self.beginning = b"{"  # how its datagrams must begin: the id for the proved name
         self.held: deque[Held] = deque(maxlen=HELD)
+        self.granting = Granting()
 
 
 class Opener:

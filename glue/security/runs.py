@@ -30,16 +30,18 @@ LAST: Final = MULTICAST - 1
 BLOCK: Final = 64  # datagrams read at once
 
 _LEADING = bytes(12 - NUMBER_SIZE)
-_nonce = _LEADING.__add__
+nonce_of = _LEADING.__add__
+"""Return the nonce with this number (bytes)."""
 
 
 @lru_cache(maxsize=128)
-def _numbers(count: int) -> Struct:
+def numbers_of(count: int) -> Struct:
+    """Return a plan of `count` numbers."""
     return Struct(f">{count}I")
 
 
 @lru_cache(maxsize=128)  # of some 6 kB at most: 768 kB
-def _plan(size: int, count: int) -> Struct:
+def plan_of(size: int, count: int) -> Struct:
     """Return a plan that cuts `count` sealed datagrams of `size` bytes into prefixes, numbers and texts."""
     return Struct(f"{PREFIX_SIZE}s{NUMBER_SIZE}s{size - HEAD.size}s" * count)
 
@@ -50,17 +52,17 @@ def seal(
     """Seal a train of datagrams of `segment` bytes, numbered from `first` on."""
     if len(data) <= segment:
         number = first.to_bytes(NUMBER_SIZE, "big")
-        return b"%b%b%b" % (prefix, number, encrypt(_nonce(number), bytes(data), prefix))
+        return b"%b%b%b" % (prefix, number, encrypt(nonce_of(number), bytes(data), prefix))
     plain = cut(data, segment)
     count = len(plain)
-    numbers = cut(_numbers(count).pack(*range(first, first + count)), NUMBER_SIZE)
-    texts = map(encrypt, map(_nonce, numbers), plain, repeat(prefix))
+    numbers = cut(numbers_of(count).pack(*range(first, first + count)), NUMBER_SIZE)
+    texts = map(encrypt, map(nonce_of, numbers), plain, repeat(prefix))
     return b"".join(chain.from_iterable(zip(repeat(prefix), numbers, texts)))
 
 
 def open_lone(datagram: bytes, decrypt: Crypt) -> bytes:
     """Open one datagram. Raises InvalidTag of `cryptography` if it was not sealed so."""
-    return decrypt(_nonce(datagram[PREFIX_SIZE : HEAD.size]), datagram[HEAD.size :], datagram[:PREFIX_SIZE])
+    return decrypt(nonce_of(datagram[PREFIX_SIZE : HEAD.size]), datagram[HEAD.size :], datagram[:PREFIX_SIZE])
 
 
 def open_run(
@@ -74,12 +76,12 @@ def open_run(
     opened: list[bytes] = []
     for start in range(0, whole, BLOCK):
         count = min(BLOCK, whole - start)
-        parts = _plan(segment, count).unpack_from(data, start * segment)
+        parts = plan_of(segment, count).unpack_from(data, start * segment)
         numbers = parts[1::3]
-        expected = _numbers(count).pack(*range(first + start, first + start + count))
+        expected = numbers_of(count).pack(*range(first + start, first + start + count))
         if parts[0::3].count(prefix) < count or b"".join(numbers) != expected:
             return None
-        opened += map(decrypt, map(_nonce, numbers), parts[2::3], repeat(prefix))
+        opened += map(decrypt, map(nonce_of, numbers), parts[2::3], repeat(prefix))
     if rest:
         last = bytes(data[whole * segment :])
         if rest < OVERHEAD or last[: HEAD.size] != prefix + (first + whole).to_bytes(NUMBER_SIZE, "big"):

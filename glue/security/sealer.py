@@ -8,6 +8,7 @@ from typing import Final
 
 from glue.contract import Address, Train
 from glue.contract.sealed import HEAD
+from glue.security.blocks import LEAST, MOST, seal_block
 from glue.security.key import Epoch
 from glue.security.lives import GROUP_INFO, PAIR_INFO, Life
 from glue.security.proof import Exchange
@@ -89,6 +90,7 @@ class Sealer:
         self._has_identity = has_identity
         self._on_renew = on_renew
         self._ways: dict[Address, Way] = {}
+        self._granted: dict[Address, int] = {}  # blocks may be sealed up to this number
         self.epoch = epoch
         self.renew()
 
@@ -107,6 +109,7 @@ class Sealer:
         self.prefix = bytes([self.suite.format, epoch.id]) + self._network + self.salt
         self._encrypt = cipher(self.suite, epoch.root, self.salt, GROUP_INFO + self._network).encrypt
         self._ways.clear()
+        self._granted.clear()  # a receiver first has to know the new key from other datagrams
 
     def meet(self, address: Address, life: Life) -> None:
         """Seal for this life alone what goes to the address."""
@@ -116,12 +119,28 @@ class Sealer:
             self.partners[address] = life
             self._ways.pop(address, None)
 
+    def grant(self, address: Address, until: int) -> None:
+        """Seal trains to this address as blocks, with numbers below `until`."""
+        if len(self._granted) >= PARTNERS:
+            self._granted.clear()
+        self._granted[address] = until
+
+    def withdraw(self, address: Address) -> None:
+        """Seal each datagram to this address alone, as another life is there."""
+        self._granted.pop(address, None)
+
     def seal(self, data: bytes | bytearray | memoryview, segment: int, address: Address | None) -> bytes | bytearray:
         """Seal datagrams that leave now for this address; none, or an empty one, is the group."""
+        if address and address in self._granted and LEAST * segment <= len(data) <= MOST * segment:
+            count = -(-len(data) // segment)
+            if self.numbers[0] + count <= self._granted[address]:
+                life = self.partners.get(address)
+                way = (self.prefix, self._encrypt) if life is None else self._way(address, life)
+                self._statistics["datagrams sealed in blocks"] += count
+                return seal_block(data, segment, self._take(count, 0), *way)
         if address and self.partners and (life := self.partners.get(address)) is not None:
             first = self._take(-(-len(data) // segment), 0)
-            way = self._ways.get(address) or self._way(address, life)
-            return seal(data, segment, first, *way)
+            return seal(data, segment, first, *self._way(address, life))
         return self.seal_for_group(data, segment, address)
 
     def seal_for_group(
@@ -143,6 +162,8 @@ class Sealer:
         return first
 
     def _way(self, address: Address, life: Life) -> Way:
+        if address in self._ways:
+            return self._ways[address]
         secret = self.shared(life)
         if secret is None:
             return self.prefix, self._encrypt

@@ -16,7 +16,7 @@ import pytest
 
 from tests.golden import protect
 from tests.golden.make import stored
-from tests.golden.seal import FOLDER, KEY, SEALED, sealed
+from tests.golden.seal import BLOCK, FOLDER, KEY, SEALED, sealed
 
 NODE = Path(__file__).parents[1] / "node"
 
@@ -39,7 +39,7 @@ def test_the_files_are_what_is_sent() -> None:
 
 def test_a_program_in_another_language_opens_them_with_the_key() -> None:
     opened = {name: bytes.fromhex(content) for name, content in run_node("open.mjs", FOLDER, KEY).items()}
-    assert opened == {name: stored()[name] for name in SEALED}
+    assert opened == {name: stored()[name] for name in SEALED} | {"block": stored()["data"] * BLOCK}
 
 
 def test_the_files_of_identities_are_what_is_sent() -> None:
