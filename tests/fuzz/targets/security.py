@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 
-from glue.capture.opened import Opener
-from glue.contract import Inbound
+from glue.capture.opened import FrameOpener, Opener
+from glue.contract import Inbound, Train
 from glue.errors import ConfigurationError
 from glue.security import Key
+from glue.security.blocks import Grant
 from glue.security.guard import Policy
 from glue.security.hello import Hello, NewEpoch
 from glue.security.identity import Certificate, MemberIdentity, read_authority
@@ -32,27 +33,37 @@ def hellos() -> list[bytes]:
         sent = other.receive(sent, one.address)
         seen += sent
         one, other = other, one
-    return [joined([data for _, data in seen]), joined(seeds.sealed()), *(joined([data]) for _, data in seen)]
+    one.layer.sealer.grant(other.address, 10**6)
+    block = [data for _, data in one.send(*[b"payload"] * 8, to=other)]
+    found = [joined([data for _, data in seen]), joined(seeds.sealed()), joined(block)]
+    return found + [joined([data]) for _, data in seen]
 
 
 @target("sealed", hellos)
 def sealed(data: bytes) -> None:
     """Sealed datagrams at a member, from a stranger and in the name of another member; and in a capture."""
     victim, other = Member("b"), Member("a")
-    opener = Opener(KEY)
-    for number, part in enumerate(split(data)):
+    opener, frames = Opener(KEY), FrameOpener(KEY, 101)
+    parts = split(data)
+    for number, part in enumerate(parts):
         victim.receive([((), part)], other.address if number % 2 else SOURCE, number * 0.1)
         opener.open(part)
+        frames.open(_IP_AND_UDP + part)
+    train = b"".join(parts)
+    victim.layer.receive(9.0, [Train(other.address, train, max(1, len(parts[0]) if parts else 1))])
+    opener.open(train)
 
 
+_IP_AND_UDP = bytes.fromhex("45000000000000004011000000000000000000001b581b5800000000")
 HELLO = Hello(True, bytes(8), bytes(8), 1, b"proof").encode()
 EPOCH = NewEpoch(2, 60, bytes(32), ("a",), bytes(64)).encode()
+GRANT = Grant(bytes(16), 4096).encode()
 
 
-@target("hello", lambda: [HELLO, EPOCH])
+@target("hello", lambda: [HELLO, EPOCH, GRANT])
 def hello(data: bytes) -> None:
-    """The bodies of hellos and of new epochs, as they are after they were opened."""
-    for parsed in (Hello.parse(data), NewEpoch.parse(data)):
+    """The bodies of hellos, of new epochs and of grants, as they are after they were opened."""
+    for parsed in (Hello.parse(data), NewEpoch.parse(data), Grant.parse(data)):
         if parsed is not None:
             parsed.encode()
 
