@@ -16,7 +16,7 @@ from glue.security.key import Epoch, Key, with_epoch
 from glue.security.lives import Life, Lives
 from glue.security.proof import Prover
 from glue.security.rotation import Rotation
-from glue.security.sealer import SealedTrain, Sealer
+from glue.security.sealer import Seal, SealedTrain, Sealer
 from glue.security.signing import is_signed
 
 LIVES_OF_ONE: Final = 2
@@ -131,7 +131,18 @@ class Greeter:
             proof = self._prover.prove(self._sealer.salt, exchange.public, life.challenge)
         newest = self._rotation.key.newest.number
         body = Hello(asks, self._lives.challenge, life.challenge, newest, proof).encode()
-        return SealedTrain(self._sealer.seal_for_group, Train(address, body, len(body)))
+        train = Train(address, body, len(body))
+        epoch = self._rotation.by_id.get(life.epoch_id, self._sealer.epoch)  # the life may have missed a rotation
+        if epoch is not self._sealer.epoch:
+            return self._sealed_with(epoch, self._sealer.seal_for_group, train)
+        return SealedTrain(self._sealer.seal_for_group, train)
+
+    def _sealed_with(self, epoch: Epoch, seal: Seal, train: Train) -> Train:
+        """A train, sealed with another epoch than others."""
+        self._sealer.use(epoch)
+        sealed = bytes(SealedTrain(seal, train).data)
+        self._sealer.use(self._rotation.sealing)
+        return Train(train.address, sealed, len(sealed))
 
     def end_certificates(self) -> None:
         """Forget the lives with a certificate that has ended, and tell of each; tell also of this endpoint's own."""
@@ -189,10 +200,8 @@ class Greeter:
         if not key.shares or self._rotation.is_over or not 0 < life.newest == key.epochs[-2].number:
             return
         body = NewEpoch(key.newest.number, round(key.overlap), key.newest.root, key.revoked, key.grant).encode()
-        self._sealer.use(key.epochs[-2])  # the only one that it opens
-        sealed = bytes(SealedTrain(self._sealer.seal, Train(address, body, len(body))).data)
-        self._sealer.use(self._rotation.sealing)
-        down.append(Train(address, sealed, len(sealed)))
+        train = Train(address, body, len(body))
+        down.append(self._sealed_with(key.epochs[-2], self._sealer.seal, train))  # the only one that it opens
 
     def take_epoch(self, epoch: NewEpoch, is_pair: bool, down: list[Train]) -> None:
         """Take the next epoch from a member; where members have identities, only one that the authority signed."""

@@ -286,7 +286,7 @@ class Sealing:
         if self.rotation.met(now, data[_ID]):
             self.sealer.use(self.rotation.sealing)
         window.accept(number & LAST)
-        life.heard = now
+        life.heard, life.epoch_id = now, data[_ID]
         if plain[:1] == b"{":
             if self._has_identities and not self._is_right(opener, number):
                 self.statistics["refused: not sealed for this endpoint alone"] += 1

@@ -47,6 +47,7 @@ class Life:
         "certificate",
         "challenge",
         "endpoint_id",
+        "epoch_id",
         "granting",
         "heard",
         "held",
@@ -67,6 +68,7 @@ class Life:
         self.asked = 0  # how often it was, in vain
         self.heard = -math.inf
         self.address: Address | None = None  # where its latest hello came from
+        self.epoch_id = -1  # of the epoch that it seals with
         self.newest = 0  # the number of the newest epoch that it has
         self.certificate: Certificate | None = None
         self.public: bytes | None = None  # its key of X25519

@@ -92,6 +92,25 @@ def test_a_member_that_was_offline_catches_up_within_the_overlap_and_is_told_aft
     assert "missed a rotation" in caplog.text
 
 
+def test_a_member_that_returns_after_all_others_seal_with_the_new_epoch_gets_it() -> None:
+    plant = Plant(4)
+    plant.run(1)
+    plant.endpoints["attic"].close()
+    new = rotated(plant.key, Random(9).randbytes, overlap=20)
+    for name in ("kitchen", "hall"):
+        plant.endpoints[name]._core.security._new_key = lambda: new
+        plant.endpoints[name]._core.security.look_at = 0.0
+    plant.run(5)
+    assert plant.epochs()["hall"] == (2, [1, 2])
+    plant.endpoints["attic"].restart()
+    plant.run(1)
+    assert plant.epochs()["attic"] == (2, [1, 2])
+    assert len(plant.endpoints["attic"].peers) == 2
+    heard = plant.heard["attic"]
+    plant.run(1)
+    assert plant.heard["attic"] >= heard + 25
+
+
 def test_a_leaked_epoch_is_not_answered_with_the_new_one() -> None:
     plant = Plant(3)
     plant.run(1)
