@@ -31,7 +31,7 @@ from statistics import median, quantiles
 from typing import IO, Any
 
 from paho.mqtt import client as paho
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MessageState
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
@@ -112,6 +112,16 @@ class Door:
         self._process.wait()
 
 
+class Paho(paho.Client):
+    """A client of paho without its mistake: after two tries to connect it publishes anew what has a PUBREC already."""
+
+    def _messages_reconnect_reset_out(self) -> None:
+        released = [one for one in self._out_messages.values() if one.state == MessageState.MQTT_MS_RESEND_PUBREL]
+        super()._messages_reconnect_reset_out()
+        for one in released:
+            one.state = MessageState.MQTT_MS_RESEND_PUBREL
+
+
 class Client:
     """A client with a session that stays; it looks for another door when its own is gone."""
 
@@ -127,7 +137,7 @@ class Client:
         self._done: deque[int] = deque()  # filled by the thread of paho, which holds locks of its own meanwhile
         self._made = 0
         more: dict[str, Any] = {} if version == 5 else {"clean_session": False}
-        self.paho = paho.Client(
+        self.paho = Paho(
             CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5 if version == 5 else paho.MQTTv311, **more
         )
         self.paho.reconnect_delay_set(0.05, 0.2)  # type: ignore[arg-type]

@@ -248,6 +248,8 @@ class Channel(ChannelState):
                 recovery.probe(self, now, member)
             if len(self.attached) > 1:
                 slow_receivers.detach_if_silent(self, member, now)
+            elif self.kind == "group":
+                slow_receivers.replace_if_silent(self, member, now)
         self.arm()
 
     # -------------------------------------------------------------------------------------------- asleep

@@ -15,7 +15,8 @@ the sender waits until that member has caught up, or has been silent or behind f
 A group may change while a member, detached on the older channel, still lacks messages that must not be overtaken. Then
 the new channel invites this member only after the older channel has delivered them. The other members need not wait.
 
-One member always stays attached: if no member keeps up, the sender is too fast.
+One member always stays attached: if no member keeps up, the sender is too fast. If this one falls silent, a detached
+member that answers takes its place.
 """
 
 from __future__ import annotations
@@ -143,6 +144,19 @@ def detach_if_silent(channel: ChannelState, member: Member, now: float) -> None:
         _detach(channel, member, now, "silent")
 
 
+def replace_if_silent(channel: ChannelState, member: Member, now: float) -> None:
+    """Attach another member in the place of the only attached one if that has not answered in time."""
+    others = [other for other in channel.members.values() if other.detached and not other.held_by]
+    timeouts = [other.round_trip.probe_timeout(0) for other in others if other.round_trip.measured]
+    if member.detached or not timeouts or now < silent_at(member, min(timeouts)):
+        return
+    newest = max(others, key=lambda other: other.answered_at)
+    if newest.answered_at > member.answered_at and newest.next >= channel.base and newest.sent >= channel.next:
+        attach(newest)
+        channel.regroup()
+        _detach(channel, member, now, "silent")
+
+
 def detach_if_crowded(channel: ChannelState, now: float) -> None:
     """Detach a member if its window alone has been full for too long."""
     rooms = []
@@ -158,8 +172,10 @@ def detach_if_crowded(channel: ChannelState, now: float) -> None:
         member.crowded_since = now
     tightest = rooms[0][1]
     tightest.crowded_since = min(tightest.crowded_since, now)
-    if now - tightest.crowded_since >= max(CROWDING, UNANSWERED * _timeout(tightest, least_probe_timeout(channel))):
-        _detach(channel, tightest, now, "slow")
+    trip = tightest.round_trip
+    timeout = trip.least if trip.measured else least_probe_timeout(channel)  # others wait: no margin for its variance
+    if now - tightest.crowded_since >= max(CROWDING, UNANSWERED * timeout):
+        _detach(channel, tightest, now, "slow" if tightest.answered_at > tightest.crowded_since else "silent")
 
 
 def detach_if_lossy(channel: ChannelState, member: Member, now: float) -> None:

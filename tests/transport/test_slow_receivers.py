@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from glue.contract import FrameGap, Inbound, Undelivered
@@ -205,3 +207,21 @@ def test_who_never_answered_is_silent_as_soon_as_it_shows_how_quickly_others_do(
         wire.run(0.001)
     wire.run(2 * wire.delay + 0.004)
     assert wire.transports[wire.ids[0]].statistics["members detached: silent"] == 1
+
+
+def test_one_that_was_detached_for_loss_is_served_on_when_the_only_other_member_dies() -> None:
+    wire = Wire(3)
+    statistics = wire.transports[wire.ids[0]].statistics
+    places = itertools.count()
+    wire.loses = lambda destination, entry: destination == wire.ids[1] and not next(places) % 5
+    while not statistics["members detached: lossy"]:
+        publish(wire, [1, 2], 200_000)
+    wire.loses = lambda destination, entry: False
+    silence(wire, 2)
+    publish(wire, [1, 2], 5_000_000)
+    wire.run(2.0)
+    heard = len(wire.heard[wire.ids[1]])
+    wire.publish(0, [1, 2], BODY)
+    wire.run(0.1)
+    assert len(wire.heard[wire.ids[1]]) == heard + 1
+    assert statistics["members detached: silent"] == 1
