@@ -74,7 +74,11 @@ class Door:
         return (self.committing is not None and self.committing.store.is_full) or self.is_cluster_full()
 
     async def _serve(self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int) -> int:
-        server = await self.loop.create_server(factory, host or None, port, backlog=BACKLOG)
+        # asyncio tries to accept as many at once as it is told to queue, also when no descriptor is left
+        server = await self.loop.create_server(factory, host or None, port, backlog=1)
+        for listening in server.sockets:
+            with listening.dup() as same:
+                same.listen(BACKLOG)
         self._servers.append(server)
         return cast(int, server.sockets[0].getsockname()[1])
 
