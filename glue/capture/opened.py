@@ -17,7 +17,7 @@ from glue.capture.pcapng import Recording
 from glue.capture.reading import Capture
 from glue.contract.sealed import HEAD, sealed_network
 from glue.security.blocks import BLOCKS, MOST, PARTS, base_prefix, open_parts, parts_of
-from glue.security.key import Key
+from glue.security.key import Epoch, Key
 from glue.security.lives import GROUP_INFO
 from glue.security.runs import OVERHEAD, PREFIX_SIZE
 from glue.security.suites import SUITES, Cipher, cipher, invalid_tag
@@ -34,9 +34,14 @@ class Opener:
     """Opens sealed datagrams with the key of a group, without any check of freshness."""
 
     def __init__(self, key: Key) -> None:
-        self._epochs = {epoch.id: epoch for epoch in key.epochs}
+        self._epochs: dict[int, Epoch] = {}
+        self.use(key)
         self._ciphers: dict[bytes, Cipher] = {}
         self._invalid_tag = invalid_tag()
+
+    def use(self, key: Key) -> None:
+        """Open also with another key; what the former key opened stays open."""
+        self._epochs |= {epoch.id: epoch for epoch in key.epochs}
 
     def open(self, payload: bytes) -> bytes | None:
         """Open a datagram, or a train of them; None if it is not sealed with this key."""
@@ -90,6 +95,10 @@ class FrameOpener:
         self._opener = Opener(key)
         self._link = link
         self._begun: dict[bytes, Beginning] = {}  # by the part that all datagrams of the block share
+
+    def use(self, key: Key) -> None:
+        """Open also with another key."""
+        self._opener.use(key)
 
     def open(self, frame: bytes) -> list[bytes] | None:
         """Return the frames to write instead, opened; none while the rest of a block is missing.
@@ -163,6 +172,8 @@ def opened_copy(
             assert opener is not None
             found = opener.open(frame.data)
             counted["copied" if found is None else "opened"] += 1
+            if found is None and is_sealed(frame.data, frame.link):
+                counted["still sealed"] += 1
             for data in (frame.data,) if found is None else found:
                 recording.write(frame.time_ns, data, len(data))
             time_ns = frame.time_ns
@@ -175,6 +186,12 @@ def opened_copy(
     if capture.fault is not None:
         counted[f"reading ended early: {capture.fault}"] += 1
     return counted
+
+
+def is_sealed(frame: bytes, link: int) -> bool:
+    """Whether a frame has a sealed datagram, whatever its key."""
+    at = udp_at(frame, link)
+    return at is not None and sealed_network(frame[at + 8 :]) is not None
 
 
 def opened_copies(captures: Sequence[Path | str], folder: Path | str, key: Key) -> list[str]:

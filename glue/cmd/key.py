@@ -100,14 +100,47 @@ def new(arguments: argparse.Namespace, output: CommandOutput) -> int:
 
 
 def show(arguments: argparse.Namespace, output: CommandOutput) -> int:
-    """Show what a key file holds, without secrets."""
+    """Show what the file of a key, an identity or an authority holds, without secrets."""
     require()
+    if show_member(arguments.file, output):
+        return common.SUCCESS
     key = read_key(arguments.file)
     for epoch in key.epochs:
         output.event("epoch", epoch.described(), epoch=epoch.number, id=f"{epoch.id:02x}")
     suite = fastest_suite().name
     output.event("cipher", f"this machine seals with {suite}, the faster one here", cipher=suite)
     return common.SUCCESS
+
+
+def show_member(file: str, output: CommandOutput) -> bool:
+    """Show the file of an identity or an authority; whether it is one."""
+    content = read_secret(file)
+    try:
+        kinds = set(orjson.loads(content))
+    except (ValueError, TypeError):
+        return False
+    if "glue authority" in kinds:
+        public = public_of(read_authority(content, file)).hex()
+        output.event("authority", f"an authority, public key {public[:16]}…", public=public)
+        return True
+    if "glue identity" not in kinds:
+        return False
+    found = MemberIdentity.from_text(content, file)
+    public, until, rules = public_of(found.secret).hex(), None, []
+    text = f"identity of {found.name}, public key {public[:16]}…; "
+    if found.certificate is None:
+        text += "not admitted yet: glue key admit"
+    else:
+        until, rules = found.certificate.until, orjson.loads(found.certificate.document)["rules"]
+        end = "for good" if until is None else time.strftime("until %Y-%m-%d %H:%M", time.localtime(until))
+        text += f"admitted {end}; rights: {rights_of(rules)}"
+    output.event("identity", text, name=found.name, public=public, until=until, rules=rules)
+    return True
+
+
+def rights_of(rules: list[dict[str, Any]]) -> str:
+    """The rights of a certificate, as text."""
+    return "; ".join(f"{' '.join(rule['may'])} {' '.join(rule['topics'])}" for rule in rules) or "none of its own"
 
 
 def add_rights(action: argparse.ArgumentParser) -> None:
@@ -226,7 +259,7 @@ def admit(arguments: argparse.Namespace, output: CommandOutput) -> int:
     ]
     made = before.admitted(secret, until, rules)
     write_secret(arguments.file, made.to_text(), replaces=True)
-    rights = "; ".join(f"{rule['may'][0]} {' '.join(rule['topics'])}" for rule in rules) or "none of its own"
+    rights = rights_of(rules)
     duration = "for good" if until is None else f"for {arguments.days:g} days"
     output.event(
         "admitted", f"{made.name} is admitted {duration}; rights: {rights}", name=made.name, until=until, rules=rules
@@ -308,6 +341,10 @@ def open_capture(arguments: argparse.Namespace, output: CommandOutput) -> int:
             arguments.file, arguments.output, read_key(arguments.key), lambda share: progress.tell("", share)
         )
     text = f"{arguments.output}: " + ", ".join(f"{count} frames {what}" for what, count in sorted(counted.items()))
+    if not counted["opened"]:
+        text += (
+            f"; {arguments.key} opens none of those that are sealed" if counted["still sealed"] else "; none is sealed"
+        )
     output.event("opened", text, file=arguments.output, frames=dict(counted))
     return common.SUCCESS if counted["opened"] else common.FAILURE
 

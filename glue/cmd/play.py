@@ -125,7 +125,8 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                     source = open_source(stack, arguments, settings)
                 common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
     network_id = network_of(arguments, settings) if isinstance(source, Trace) else None
-    return report(arguments, output, played, network_id)
+    sealed = source.sealed if isinstance(source, Trace) else 0
+    return report(arguments, output, played, network_id, sealed, settings.key)
 
 
 def note(source: Source, played: Played) -> None:
@@ -192,8 +193,18 @@ def wait_for_listeners(endpoint: glue.Endpoint, topic: str, count: int | None) -
         common.wait_for(lambda timeout: endpoint.wait_for_subscribers(topic, count, timeout))
 
 
-def report(arguments: argparse.Namespace, output: CommandOutput, played: Played, network_id: int | None) -> int:
-    """Report what was played and what was not; returns the exit code. `network_id`: that of captured datagrams."""
+def report(
+    arguments: argparse.Namespace,
+    output: CommandOutput,
+    played: Played,
+    network_id: int | None,
+    sealed: int,
+    key: str | None,
+) -> int:
+    """Report what was played and what was not; returns the exit code.
+
+    `network_id`: that of captured datagrams; `sealed`: how many frames `key` did not open.
+    """
     counts = {cause: count for cause, count in sorted(played.counters.items()) if count}
     text = f"{played.messages:,} messages, {played.bytes:,} bytes, of {played.seconds:,.1f} s; "
     text += f"at most {played.behind * 1e3:,.0f} ms late"
@@ -207,6 +218,9 @@ def report(arguments: argparse.Namespace, output: CommandOutput, played: Played,
     if not played.messages and not played.left_out:
         where = "" if network_id is None else f" of network {network_id}"
         more = "" if network_id is None else "; --trace-network-id names another"
+        if sealed:
+            cure = f"{key} does not open them" if key is not None else "name their key with --key"
+            more = f"; {sealed:,} frames of it are sealed: {cure}"
         after = " after --seek" if arguments.seek else ""
         output.event("nothing", f"there is no message{where} in it{after}{more}", network_id=network_id)
         return common.FAILURE

@@ -20,6 +20,7 @@ from glue.capture.packets import payload_of
 from glue.capture.reading import Capture
 from glue.cmd import common
 from glue.contract.metadata import NO_PROPERTIES, CodecTag
+from glue.contract.sealed import sealed_network
 from glue.endpoint.core import check_not_reserved, id_of
 from glue.errors import ConfigurationError, StorageError
 from glue.recording import McapReader, RecordedMessage
@@ -91,7 +92,10 @@ class Trace:
     ) -> None:
         self.messages = Messages(network_id, message_limit)
         self.left_out = 0
+        self.sealed = 0
+        """Frames with a sealed datagram of the network."""
         self._captures = captures
+        self._network_id = network_id
         self._point = arguments.capture_point
         self._seek = arguments.seek
         self._selection = Selection(arguments)
@@ -119,6 +123,8 @@ class Trace:
                 datagram = payload_of(frame.data, frame.link)
                 if datagram is not None and datagram.startswith(b"{"):
                     yield from self.messages.read(frame.time_ns, datagram)
+                elif datagram is not None and sealed_network(datagram) == self._network_id:
+                    self.sealed += 1
 
     @property
     def share(self) -> float:

@@ -147,6 +147,9 @@ def open_source(arguments: argparse.Namespace, interface: str, port: int) -> tup
     return Sniffer(interface, port, promiscuous=arguments.promiscuous), "scapy"
 
 
+LOOK = 1.0  # seconds between two looks for another key
+
+
 def opens(settings: Settings) -> bool:
     """Whether sealed frames are opened: with a key of the command line. A key of the environment opens nothing."""
     return settings.sources.get("key") == "keyword"
@@ -160,12 +163,19 @@ def frames_opened(settings: Settings, link: int) -> Callable[[Write], Write]:
     if not opens(settings):
         return lambda write: write
     from glue.capture.opened import FrameOpener  # imported here: most recordings stay as they are
-    from glue.endpoint.secrets import read_key
+    from glue.endpoint.secrets import KeyFile, read_key
 
+    assert settings.key is not None
+    file, look_at = KeyFile(settings.key), 0.0
     opener = FrameOpener(read_key(settings.key), link)
 
     def opening(write: Write) -> Write:
         def write_opened(time_ns: int, frame: bytes | memoryview, size: int, *direction: int) -> None:
+            nonlocal look_at
+            if time.monotonic() >= look_at:  # a member on this machine may have written another epoch
+                look_at = time.monotonic() + LOOK
+                if (key := file.look()) is not None:
+                    opener.use(key)
             opened = opener.open(bytes(frame)) if len(frame) == size else None
             if opened is None:
                 write(time_ns, frame, size, *direction)

@@ -14,11 +14,11 @@ from glue.capture.opened import Opener, opened_copies, opened_copy
 from glue.capture.packets import payload_of
 from glue.capture.reading import Capture
 from glue.cmd import key as command
-from glue.cmd import network
+from glue.cmd import network, play
 from glue.cmd.played import opened as play_opened
 from glue.cmd.record import frames_opened
 from glue.endpoint.secrets import read_key, write_secret
-from glue.security import new_key
+from glue.security import new_key, rotated
 from glue.settings import effective
 from tests.security.pair import KEY, OTHER_KEY, Member
 from tests.support.lan import PATIENCE, Ear, Lan
@@ -55,12 +55,27 @@ def test_a_recorded_endpoint_is_read_with_the_key_and_not_without(
     for frame in Capture(sealed):
         write(frame.time_ns, frame.data, len(frame.data), 1)
     assert written == frames
+    written.clear()
+    operator, rotation = tmp_path / "operator.key", rotated(read_key(key), os.urandom)
+    write_secret(operator, new_key(os.urandom).to_text())
+    write = frames_opened(effective({"key": str(operator)}), link)(
+        lambda time, frame, size, *way: written.append(frame)
+    )
+    write_secret(operator, rotation.to_text(), replaces=True)
+    for frame in Capture(sealed):
+        write(frame.time_ns, frame.data, len(frame.data), 1)
+    assert written == frames  # the file changed meanwhile
     assert frames_opened(effective({}, {"GLUE_KEY": str(key)}), link)(write) is write
     with ExitStack() as stack:
         assert play_opened(stack, [str(sealed)], str(key)) != [str(sealed)]
     wrong = tmp_path / "wrong.key"
     write_secret(wrong, new_key(os.urandom).to_text())
     assert command.main(["open", str(sealed), "--key", str(wrong), "--output", str(opened)]) == 1
+    assert f"{wrong} opens none of those that are sealed" in capsys.readouterr().out
+    for options, told in ((["--key", str(wrong)], f"{wrong} does not open them"), ([], "name their key with --key")):
+        settings = ["--interface", str(lan.settings["interface"]), "--network-id", str(lan.settings["network_id"])]
+        assert play.main([str(sealed), *settings, *options, "--speed", "0"]) == 1
+        assert told in capsys.readouterr().out
 
 
 def test_whole_trains_are_opened() -> None:
