@@ -83,6 +83,8 @@ def test_the_commands_about_keys_write_what_is_documented(
         "authority plant.authority --key plant.key": ["authority"],
         "identity kitchen": ["identity"],
         "admit kitchen.identity --authority plant.authority --publish home/#": ["admitted"],
+        "show kitchen.identity": ["identity"],
+        "show plant.authority": ["authority"],
         "rules rules.json --authority plant.authority --output plant.rules": ["rules"],
         "explain kitchen publish home/lamp --rules plant.rules": ["decision"],
     }
