@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import queue
 import shutil
 import socket
@@ -315,3 +316,22 @@ def test_closing_the_door_tells_clients_and_ends_their_connections(door: Doors) 
 def test_a_port_that_is_taken_raises(door: Doors) -> None:
     with door() as gateway, pytest.raises(OSError, match="in use"), door("other", port=gateway.port):
         pass
+
+
+def test_a_door_without_free_descriptors_serves_its_clients_and_hardly_tries_to_accept(
+    door: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with door() as gateway, client("kitchen", gateway.port) as kitchen:
+        tries = 0
+
+        def accept(listening: socket.socket) -> Any:
+            nonlocal tries
+            tries += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(socket.socket, "accept", accept)
+        with socket.create_connection(("127.0.0.1", gateway.port or 0)):
+            kitchen.subscribe("home/lamp")
+            kitchen.paho.publish("home/lamp", b"on")
+            assert kitchen.next()[:2] == ("home/lamp", b"on")
+        assert 1 <= tries < 10
