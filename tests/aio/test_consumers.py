@@ -39,9 +39,16 @@ def test_a_consumer_goes_on_and_is_shown_moved_and_forgotten(
                 pass
             with pytest.raises(glue.NoConsumerError):
                 await member.move_consumer("nobody", "orders/#", "latest")
+            with pytest.raises(glue.NoConsumerError):
+                await member.forget_consumer("nobody", "orders/#")
         return handled
 
     assert asyncio.run(work()) == [0, 1, 2]
+    with pytest.raises(glue.NoConsumerError):
+        keeper.move_consumer("nobody", "orders/#", "latest")
+    with pytest.raises(glue.NoConsumerError):
+        keeper.forget_consumer("nobody", "orders/#")
+    assert [(one.name, one.pattern) for one in keeper.consumers()] == [("billing", "orders/#")]
     network = ["--interface", str(lan.settings["interface"]), "--network-id", str(lan.settings["network_id"])]
     network += ["--multicast-address", str(lan.settings["multicast_address"])]
     assert consumers.main(["billing", "orders/#", "--to", "earliest", *network]) == 0

@@ -40,6 +40,13 @@ def test_on_deadline_is_called_and_may_raise(lan: Lan) -> None:
     subscription.close()
 
 
+@pytest.mark.parametrize("seconds", [0.0009, 0, -1, 1e12, float("inf"), float("nan"), True, "1"])
+def test_a_promise_of_messages_that_no_clock_can_keep_is_refused(lan: Lan, seconds: object) -> None:
+    endpoint = lan.start("a")
+    with pytest.raises(glue.ConfigurationError, match="publish_every"):
+        endpoint.announce("t", publish_every=seconds)  # type: ignore[arg-type]
+
+
 def test_a_coroutine_function_is_refused(lan: Lan) -> None:
     async def coroutine(presence: glue.Presence) -> None:
         pass

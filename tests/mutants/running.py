@@ -56,7 +56,7 @@ class Outcome:
         for test in self.tests:
             if test["outcome"] == "failed":
                 return str(test["test"])
-        if self.ended != "finished" or self.exit not in (0, 1, 5):
+        if self.ended != "finished" or self.exit not in (0, 5):
             return self.current or "collection"
         return None
 

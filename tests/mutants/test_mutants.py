@@ -18,7 +18,7 @@ from tests.mutants import trial
 from tests.mutants.__main__ import Run, parse, sample
 from tests.mutants.copies import ROOT, digest
 from tests.mutants.exempt import EXEMPT
-from tests.mutants.operators import is_a_program, mutants_of
+from tests.mutants.operators import Mutant, is_a_program, mutants_of
 from tests.mutants.planting import NotPlantedError, functions, plant
 from tests.mutants.probes import MODULE, Prober
 from tests.mutants.reach import Recorder
@@ -173,6 +173,17 @@ def tree(tmp_path: Path) -> Path:
     for command in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", "-C", str(root), *command], check=True)
     return root
+
+
+def test_a_bug_that_lets_no_test_be_imported_counts_as_found(tree: Path, tmp_path: Path) -> None:
+    (tree / "glue" / "x.py").write_text("def made(a: int) -> int:\n    return 6 // (a - 2)\n\n\nTWO = made(3)\n")
+    (tree / "tests" / "test_x.py").write_text("from glue.x import TWO\n\n\ndef test_it() -> None:\n    assert TWO\n")
+    run = Run(arguments("--count", "9"), tree)
+    run.mutants = [m for m in run.mutants if m.line == 5 and m.apply(run.sources[m.path]).endswith("made(2)\n")]
+    run.mutants = run.mutants or [Mutant("glue/x.py", 5, 62, 63, "2", "constant")]
+    assert run.mutants[0].apply(run.sources["glue/x.py"]).endswith("made(2)\n")
+    run.go(tmp_path / "run")
+    assert [(result.found, result.by) for result in run.results.values()] == [(True, "collection")]
 
 
 def arguments(*words: str) -> argparse.Namespace:

@@ -153,6 +153,17 @@ def test_a_refused_batch_goes_to_the_owner_with_the_same_numbers() -> None:
     assert (to, bodies) == (other, [b"1"])
 
 
+def test_what_waits_for_a_pause_leaves_at_once_when_the_hosts_change() -> None:
+    box = Box()
+    box.hosts(A)
+    box.put(b"1")
+    ((_, number, _),) = box.flush(0.0)
+    box.report(0.0, A, taken=[], moved=[(number, "")], done=[], results=[])
+    assert box.flush(0.0) == []
+    box.hosts(A, B)
+    assert [bodies for _, _, bodies in box.flush(0.0)] == [[b"1"]]
+
+
 def test_hosts_that_name_each_other_are_asked_again_only_after_a_pause() -> None:
     box = Box()
     box.hosts(A, B)
