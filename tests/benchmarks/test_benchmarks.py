@@ -124,7 +124,6 @@ def test_lines_stay_inside_their_chart(logarithmic: bool) -> None:
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # mqtt5 panics at what is not UTF-8
 def test_codecs_of_mqtt_differ_only_for_a_reason() -> None:
-    pytest.importorskip("mqtt5")
     mqtt_codecs = pytest.importorskip("benchmarks.mqtt_codecs")
     if not (mqtt_codecs.PACKAGES / "mqtt-packet").is_dir():
         pytest.skip("needs mqtt-packet")
