@@ -48,7 +48,6 @@ def require() -> None:
 
 @lru_cache(maxsize=4)
 def _primitive(kind: str) -> Any:
-    require()
     from cryptography.hazmat.primitives.ciphers import aead
 
     return getattr(aead, kind)
@@ -73,5 +72,6 @@ def derived(secret: bytes, salt: bytes, info: bytes, length: int = KEY_SIZE) -> 
 
 def cipher(suite: Suite, secret: bytes, salt: bytes, info: bytes) -> Cipher:
     """Derive a key of 32 bytes, and make the cipher with it."""
-    made = _primitive(suite.kind)(derived(secret, salt, info + suite.name.encode()))
+    key = derived(secret, salt, info + suite.name.encode())
+    made = _primitive(suite.kind)(key)
     return Cipher(made.encrypt, made.decrypt)

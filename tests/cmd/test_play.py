@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
 from glue.cmd import play
+from glue.cmd.played import Playable
 from glue.recording import McapReader, RecordedMessage
 from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
@@ -108,6 +111,29 @@ def messages(path: Path) -> list[RecordedMessage]:
         return [*reader.messages()]
     finally:
         reader.close()
+
+
+def test_the_longest_delay_of_a_message_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, left = [5000.0], list[float]()
+
+    def publish(*arguments: object, **options: object) -> None:
+        left.append(now[0])
+        now[0] += 0.5 if len(left) == 2 else 0.0  # the second one waits for slow receivers
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("glue.cmd.common.pause", pause)
+    monkeypatch.setattr("glue.cmd.play.publish", publish)
+    source = MagicMock(share=0.5)
+    source.__iter__.return_value = [
+        Playable(second * 10**9, "t", b"1", True, None, {}, None, False, None, True) for second in (7, 8, 9)
+    ]
+    played = play.Played()
+    play.play(Mock(), source, Namespace(speed=2.0, wait_for=0), played, Mock())
+    assert left == [5000.0, 5000.5, 5001.0]
+    assert (played.messages, played.seconds, played.behind) == (3, 2.0, 0.5)
 
 
 def test_a_trace_of_another_network_is_told(trace: str, start: Start) -> None:

@@ -307,7 +307,13 @@ def omissions_are_believed(patch: Patch) -> None:
 
 def dead_publishers_take_all_with_them(patch: Patch) -> None:
     """What a dead publisher left is not asked of keepers any more."""
-    patch.setattr(Keepers, "_take_heads", lambda self, now, peer, page: setattr(self, "is_listing", False))
+    good = Keepers._take_heads
+
+    def wrong(self: Any, now: float, peer: str, page: Any) -> None:
+        page.heads.clear()
+        good(self, now, peer, page)
+
+    patch.setattr(Keepers, "_take_heads", wrong)
 
 
 def keeper_skips_a_message(patch: Patch) -> None:

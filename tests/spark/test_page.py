@@ -7,7 +7,7 @@ from typing import Any
 
 from spark.measures.sketch import bucket_of
 from spark.report import charts, svg
-from spark.report.page import MOST_ROWS, _sure, table
+from spark.report.page import MOST_ROWS, _sure, section, table
 
 NS = 10**9
 TRACE = {"start_ns": 0, "end_ns": 100 * NS, "interval_ns": NS}
@@ -24,6 +24,13 @@ def test_a_table_that_is_too_long_shows_the_rows_with_most_losses() -> None:
     assert f"<td>r{MOST_ROWS + 1}</td>" in html
     assert "<td>r1</td>" not in html
     assert "2 more are in the tables" in html
+
+
+def test_a_section_with_nothing_in_it_is_left_out_with_its_heading() -> None:
+    assert section("Resends", "", "how many") == ""
+    html = section("A & B", "<svg></svg>", "1 < 2")
+    assert re.findall(r">([^<>]+)<", html) == ["A &amp; B", "1 &lt; 2"]
+    assert "<svg></svg>" in html
 
 
 def test_the_timeline_of_many_shows_who_was_given_up_and_says_how_many_it_leaves_out() -> None:

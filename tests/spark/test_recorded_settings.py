@@ -5,10 +5,13 @@ A change that is meant is taken over by `pytest tests/spark --rewrite`, and read
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
+from unittest.mock import Mock
 
 import pytest
 
+from spark.replay import __main__ as command
 from spark.replay.__main__ import lines_of, pace, trade_off
 from spark.replay.engine import Captured
 from spark.replay.offered import Offer, Offered
@@ -47,6 +50,19 @@ def offer() -> Offered:
 def test_settings_for_all(number: int, pytestconfig: pytest.Config) -> None:
     rows = [simulate(offer(), one) for one in combinations(WORDS[number])]
     compare([*lines_of(rows), *tags(page(rows))], f"settings-{number}", pytestconfig)
+
+
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_a_page_is_written_if_it_is_asked_for(
+    is_asked_for: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [simulate(Offered(["a", "b"]), one) for one in combinations(["parity=0,0.4"])]
+    monkeypatch.setattr(command, "offered", lambda spark, captures: None)
+    monkeypatch.setattr(command, "what_if_all", lambda spark, offer, sets: rows)
+    output = ["--output", str(tmp_path / "page.html")] * is_asked_for
+    options = command.parser().parse_args(["trace.pcapng", "--what-if", "parity=0,0.4", *output])
+    assert command.explore(Mock(), options) == lines_of(rows)
+    assert [path.read_text() for path in tmp_path.iterdir()] == [page(rows)] * is_asked_for
 
 
 def test_without_messages_there_is_nothing_to_tell() -> None:

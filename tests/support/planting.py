@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def seeds_to_find(run: Callable[[int], object], seeds: range, *plants: Plant) -> int | None:
+def seeds_to_find(run: Callable[[int], object], seeds: Iterable[int], *plants: Plant) -> int | None:
     """Return how many seeds it takes until `run(seed)` raises with these changes to the code; None: it does not."""
     for count, seed in enumerate(seeds, 1):
         with pytest.MonkeyPatch.context() as patch:

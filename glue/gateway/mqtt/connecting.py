@@ -213,8 +213,8 @@ class Connecting(Subscribing):
         client.inflight = min(properties.get("receive_maximum", 65_535), limits.inflight)
         keep_alive = packet.keep_alive
         if packet.version == V5:
-            keep_alive = min(keep_alive or limits.keep_alive, limits.keep_alive)
-        client.timeout = keep_alive * 1.5 if packet.keep_alive else float("inf")
+            keep_alive = min(keep_alive, limits.keep_alive)
+        client.timeout = keep_alive * 1.5 if keep_alive else float("inf")
 
     def _connack(self, client: Client, session: Session, packet: Connect, is_present: bool) -> bytes:
         limits = self.limits

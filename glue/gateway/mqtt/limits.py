@@ -46,7 +46,7 @@ class Limits:
     """Topic filters of a session."""
 
     keep_alive: int = 65_535
-    """The longest keep-alive; a client of MQTT 5 is told, and one that wants none gets this one."""
+    """The longest keep-alive of a client of MQTT 5, which is told. A client that asks for none has none."""
 
     connect_timeout: float = 10.0
     """Time from a connection to its CONNECT."""

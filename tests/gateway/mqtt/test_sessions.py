@@ -87,6 +87,25 @@ def test_a_silent_client_is_closed_after_one_and_a_half_keep_alives() -> None:
     assert subscriber.payloads() == [b"lost"]
 
 
+@pytest.mark.parametrize(
+    ("version", "asked", "told", "until"),
+    [(5, 30, None, 45), (5, 40, 30, 45), (5, 0, None, None), (4, 40, None, 60), (4, 0, None, None)],
+)
+def test_a_keep_alive_above_the_limit_is_shortened_if_the_client_can_be_told(
+    version: int, asked: int, told: int | None, until: int | None
+) -> None:
+    bench = Bench(limits=Limits(keep_alive=30))
+    device = bench.link(version)
+    device.send(mqtt.connect("c", version, keep_alive=asked))
+    (answer,) = device.read()
+    found = read_properties(answer.body, 2, len(answer.body), codes.CONNACK)[0] if version == 5 else {}
+    assert found.get("server_keep_alive") == told
+    bench.pass_time(200_000 if until is None else until - 1)
+    assert not device.is_closed()
+    bench.pass_time(2)
+    assert device.is_closed() == (until is not None)
+
+
 # ------------------------------------------------------------------------------------------------ sessions
 
 
