@@ -151,9 +151,7 @@ class Outbox:
             self.count -= 1
             self.put(kind, entry.id, entry.body, entry.is_json, entry.until, entry.within, entry.path, entry.settle)
         for route in routes or ():
-            route.not_before = -inf
-            if route.queue:
-                self._dirty[route] = None
+            route.not_before = -inf  # one with something to send is dirty all the while
 
     def _number_anew(self, kind: str, routes: list[Route]) -> None:
         """The kind has another number of partitions than before: its messages take other routes."""

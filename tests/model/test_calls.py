@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
+
+from glue.endpoint import model_options
 from glue.model.calls import Calls, CommandCall, Settled
-from glue.model.questions import Committed, Ending
+from glue.model.consensus import ConsensusSettings, Role
+from glue.model.questions import Committed, Ending, Write
 from glue.model.requests import Pending
-from glue.model.state import AcquireLock, Operation, ReleaseLock, State, encode_entry
+from glue.model.state import AcquireLock, Operation, ReleaseLock, Set, State, encode_entry
+from glue.simulation import Conditions, World
 
 
 class Token(Pending):
@@ -64,3 +71,25 @@ def test_a_command_tried_again_may_have_happened_at_its_first_try() -> None:
     client.calls.settle(21.0, 1000, refused=False)
     client.turn(22.0)
     assert token.ending == Committed(client.state.index, since=20.0)
+
+
+def test_a_call_that_was_committed_while_its_endpoint_was_cut_off_is_answered_by_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model_options, "ConsensusSettings", partial(ConsensusSettings, compact_after=2000, trailing=0))
+    world = World(4)
+    endpoints = [world.endpoint(name) for name in "abc"]
+    models = {endpoint: endpoint.model("plant", voters=3) for endpoint in endpoints}
+    first = [model.ask(Write([Set("k", 0)])) for model in models.values() for _ in range(9)]
+    assert world.run_until(lambda: all(isinstance(one.ending, Committed) for one in first), 10.0)
+    cut = next(endpoint for endpoint, model in models.items() if model.group.status.role is not Role.LEADER)
+    other = next(models[endpoint] for endpoint in endpoints if endpoint is not cut)
+    world.network.set_conditions(Conditions(loss=1.0), destination=cut.host)
+    call = models[cut].ask(Write([Set("mine", 1)]), timeout=60.0)
+    for number in range(20):
+        world.run(0.1)
+        other.ask(Write([Set("k", f"{number:500}")]))
+    assert (call.ending, [one.value for one in other.group.local("mine")]) == (None, [1])
+    world.network.set_conditions(Conditions(), destination=cut.host)
+    assert world.run_until(lambda: bool(models[cut].group.local("mine")), 5.0)
+    assert isinstance(call.ending, Committed), "known with the state, before the command is tried again"

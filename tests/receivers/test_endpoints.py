@@ -100,7 +100,11 @@ def test_the_state_is_there_after_a_host_has_left(hosts: Hosts) -> None:
     a, _, c = hosts
     ids = [f"account/{number}" for number in range(8)]
     assert [c.ask(id, {"add": 5}, PATIENCE) for id in ids] == [5] * 8
+    assert a._receiving is not None
+    (kind,) = a._receiving.runtime.kinds.values()
+    assert kind.ownership.all_owned
     assert a.close_receivers(PATIENCE)
+    assert kind.ownership.all_owned == [], "each partition was handed over"
     assert [c.ask(id, "get", PATIENCE) for id in ids] == [5] * 8
 
 

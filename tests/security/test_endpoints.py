@@ -20,6 +20,7 @@ from glue.cmd import key as command
 from glue.contract.sealed import HEAD
 from glue.endpoint.secrets import fastest_suite, read_key, write_secret
 from glue.security import AES_GCM, SUITES, new_key
+from glue.security.suites import cipher
 from glue.simulation import World
 from tests.support.lan import PATIENCE, Ear, Lan
 
@@ -202,6 +203,8 @@ def test_without_the_package_the_error_names_the_extra(key: str) -> None:
         with pytest.raises(glue.MissingExtraError, match=r"glue-lan\[secure\]"):
             glue.Endpoint("a", key=key)
         glue.Endpoint("a")
+        with pytest.raises(glue.MissingExtraError, match=r"glue-lan\[secure\]"):
+            cipher(AES_GCM, bytes(32), b"", b"")
 
 
 def test_the_cipher_is_measured() -> None:

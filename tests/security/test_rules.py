@@ -12,7 +12,7 @@ import glue
 from glue.cmd import key as command
 from glue.contract import ExecuteWill, Publication
 from glue.security import MemberIdentity
-from glue.security.guard import Policy, asked_by
+from glue.security.guard import POLICY_SIZE, Policy, asked_by
 from glue.security.rules import Rules, covers, overlaps, read_rules
 from glue.simulation import SimulatedEndpoint, World
 from tests.security.test_identities import AUTHORITY, KEY
@@ -233,6 +233,17 @@ def test_a_subscription_ends_when_its_right_is_taken_away() -> None:
     plant.world.run(1.0)
     assert plant.heard["hall"] == [("home/lamp", 1)]
     assert kitchen.subscribers("home/lamp") == []
+
+
+def test_a_file_of_rules_is_taken_whole_or_not_at_all(tmp_path: Path) -> None:
+    plant, file = Plant(), tmp_path / "plant.rules"
+    assert plant.policy is not None
+    file.write_text(plant.policy.to_text().ljust(POLICY_SIZE))
+    assert plant.start("kitchen", policy=str(file))._core.guard.policy == plant.policy
+    with file.open("a") as end:
+        end.write(" ")
+    with pytest.raises(glue.ConfigurationError, match="not signed by the authority"):
+        plant.start("hall", policy=str(file))
 
 
 def test_rights_of_a_certificate_hold_without_a_policy() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from spark.read.header import INTEGERS, TEXTS, MalformedHeaderError, interpret
 from spark.read.records import PADDING
-from spark.read.templates import FEW, Decoder
+from spark.read.templates import FEW, Decoder, _alike
 
 IDS = ["e36759dea8a54260", "99636814c1679116", "00000000000000a0"]
 NUMBERS = some.one_of(some.integers(0, 30), some.integers(0, 2**53 + 2), some.integers(0, 10**20))
@@ -34,6 +34,16 @@ def decode(texts: list[bytes]) -> tuple[list[dict[str, Any] | None], Counter[str
         named = {name: texts_of[name][code] for name, code in codes.items()}
         rows.append(found | named if columns.good[row] else None)
     return rows, skipped
+
+
+def test_headers_that_differ_in_digits_alone_are_one_group_unless_their_senders_differ() -> None:
+    texts = [b'{"glue":[1,"%s",%d],"%s":%d}' % (id.encode(), n, key, n)
+             for n in (1, 7) for key in (b"a", b"b") for id in IDS[:2]]  # fmt: skip
+    width = max(map(len, texts)) + 7
+    heads = np.array([[*text.ljust(width // 8 * 8, b"\0")] for text in texts], np.uint8)
+    groups = _alike(heads, np.array(list(map(len, texts))))
+    assert sorted(rows.tolist() for _, rows in groups) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert len({key for key, _ in groups}) == 4
 
 
 def naively(text: bytes) -> dict[str, Any] | None:

@@ -117,6 +117,18 @@ def test_clients_and_endpoints_talk_with_each_other(door: Doors, lan: Lan) -> No
         assert (next(late).payload, a.messages.qsize()) == (b"on", 0)
 
 
+def test_topics_below_a_dollar_stay_on_their_side(door: Doors, lan: Lan) -> None:
+    hall = lan.start("hall")
+    for topic in ("$SYS/state", "state/hall"):
+        hall.publish(topic, 1, retain=True)
+    with door() as gateway, client("a", gateway.port) as a:
+        a.subscribe("$SYS/#", 1)
+        a.subscribe("state/#", 1)
+        assert a.next()[0] == "state/hall"
+        hall.publish("state/hall", 2)
+        assert a.next()[:2] == ("state/hall", b"2")
+
+
 def test_clients_of_two_doors_talk_with_each_other_once(door: Doors) -> None:
     with door("d1") as first, door("d2") as second, client("a", first.port) as a, client("b", second.port) as b:
         b.paho.publish("kept", b"k", qos=1, retain=True).wait_for_publish(PATIENCE)
