@@ -3,7 +3,8 @@
 A call of the cipher costs several times more than the bytes of a datagram, so a block takes a third of the time. But it
 opens only as a whole, from a train that arrives in one piece. Therefore the receiver decides: a sender seals blocks
 for an address only up to a number that the receiver has *granted*. A receiver grants few at first, and more while they
-open. After a failure it grants none before many trains have arrived in one piece.
+open. After a failure it ends what it has granted, and grants none before many trains have arrived in one piece. It says
+so with the next datagram that opens, so that it answers nobody without the key.
 
 A datagram of a block has the head of any sealed datagram, with another first byte: one for all but the last, one for
 the last. It is as long as if it was sealed alone, so that trains stay trains: zeros at the end of the block stand for
@@ -43,6 +44,8 @@ PATIENCE: Final = 32
 """Trains in one piece before the first grant. After each failure it takes `SETBACK` times as many."""
 SETBACK: Final = 8
 _LONGEST: Final = 1 << 20
+ENDINGS: Final = 4
+"""Times at most that the end of blocks is told: the loss that ended them may meet what tells of it, too."""
 
 KIND: Final = 0x03
 """The first byte of a grant, where other sealed datagrams have the brace of their JSON header."""
@@ -51,7 +54,10 @@ _SEGMENT_SIZE: Final = 2
 
 
 class Grant(NamedTuple):
-    """Lets the life with this salt seal blocks for the sender of the grant, with unicast numbers below `until`."""
+    """Lets the life with this salt seal blocks for the sender of the grant, with unicast numbers below `until`.
+
+    It replaces the grant before it; with 0, no number is.
+    """
 
     salt: bytes
     until: int
@@ -72,11 +78,13 @@ class Grant(NamedTuple):
 class Granting:
     """What a receiver grants to one life."""
 
-    __slots__ = ("_needed", "_runs", "is_on", "until")
+    __slots__ = ("_endings", "_needed", "_runs", "is_ending", "is_on", "until")
 
     def __init__(self) -> None:
         self.until = 0
         self.is_on = False
+        self.is_ending = False  # whether the life is to be told that it may use no number
+        self._endings = 0
         self._runs = 0
         self._needed = PATIENCE
 
@@ -92,15 +100,25 @@ class Granting:
         """Note a block before the number `next` that opened; return whether to grant more."""
         return self.is_on and next + SPAN // 2 > self.until and self._extend(next + SPAN)
 
-    def failed(self) -> None:
-        """Note a block that did not open."""
+    def failed(self, first: int) -> None:
+        """Note a block from the number `first` on that did not open."""
         if self.is_on:
             self._needed = min(self._needed * SETBACK, _LONGEST)
+            self._endings = ENDINGS
+        self.is_ending = self._endings > 0 and first < self.until
         self.is_on = False
         self._runs = 0
 
+    def told(self) -> int:
+        """Return up to which number the life may seal blocks, as it is told so now."""
+        if self.is_ending:
+            self.is_ending = False
+            self._endings -= 1
+        return self.until if self.is_on else 0
+
     def _extend(self, until: int) -> bool:
         self.until = until
+        self.is_ending = False
         return until <= LAST
 
 

@@ -73,7 +73,7 @@ class Sealing:
         if identity is not None and key.authority is not None:
             prover = Prover(identity, key.authority, unix_time, self.statistics, tell, incarnation)
         self._has_identities = prover is not None
-        self.granted: dict[Address, Life] = {}  # blocks are granted to these lives, and are to be told of it
+        self.granted: dict[Address, Life] = {}  # these lives are to be told that blocks are granted, or are not any more
         self._unix_time = unix_time
         self.sealer = Sealer(
             suite, self._network, entropy, self.statistics, self.rotation.sealing, first, self._has_identities,
@@ -156,7 +156,7 @@ class Sealing:
         """What tells lives that blocks are granted to them."""
         found: list[Train] = []
         for address, life in self.granted.items():
-            body = Grant(life.salt, life.granting.until).encode()
+            body = Grant(life.salt, life.granting.told()).encode()
             found.append(SealedTrain(self.seal, Train(address, body, len(body))))
         self.granted.clear()
         return found
@@ -199,10 +199,12 @@ class Sealing:
         window.accept(number, count)
         opener.life.heard = now
         self.statistics["datagrams opened"] += count
+        granting = opener.life.granting
+        is_told = granting.is_ending
         if count >= LEAST and first < MULTICAST:
-            granting = opener.life.granting
-            if (granting.opened if has_blocks else granting.arrived)(number + count) and train.address:
-                self.granted[train.address] = opener.life
+            is_told |= (granting.opened if has_blocks else granting.arrived)(number + count)
+        if is_told and train.address:
+            self.granted[train.address] = opener.life
         return Train(train.address, plain, min(size, len(plain)))
 
     def _receive_parts(self, now: float, train: Train, up: list[Train], down: list[Train]) -> None:
@@ -228,7 +230,13 @@ class Sealing:
         opener = self.lives.openers.get(base_prefix(bytes(data[:PREFIX_SIZE])))
         number = int.from_bytes(data[PREFIX_SIZE : HEAD.size], "big")
         if opener is not None and number < MULTICAST and opener.life.windows[0].is_new(number):
-            opener.life.granting.failed()
+            opener.life.granting.failed(number)
+
+    def _may_grant(self, address: Address, opener: Opener) -> bool:
+        """Whether a grant that came from this address speaks for who is there: one member does not for another."""
+        if not self._has_identities:
+            return True
+        return is_pair(opener.prefix[_FORMAT]) and self.sealer.partners.get(address) is opener.life
 
     def _is_right(self, opener: Opener, number: int) -> bool:
         """Whether a datagram may be sealed so: a multicast with the group's key, a unicast with that of the pair."""
@@ -287,6 +295,8 @@ class Sealing:
             self.sealer.use(self.rotation.sealing)
         window.accept(number & LAST)
         life.heard, life.epoch_id = now, data[_ID]
+        if life.granting.is_ending and address:
+            self.granted[address] = life
         if plain[:1] == b"{":
             if self._has_identities and not self._is_right(opener, number):
                 self.statistics["refused: not sealed for this endpoint alone"] += 1
@@ -300,7 +310,7 @@ class Sealing:
         elif life.is_fresh and (epoch := NewEpoch.parse(plain)) is not None:
             self._greeter.take_epoch(epoch, is_pair(data[_FORMAT]), down)
         elif life.is_fresh and (grant := Grant.parse(plain)) is not None:
-            if address and grant.salt == self.sealer.salt and (not self._has_identities or is_pair(data[_FORMAT])):
+            if address and grant.salt == self.sealer.salt and self._may_grant(address, opener):
                 self.sealer.grant(address, grant.until)
         else:
             self.statistics["malformed"] += 1

@@ -132,9 +132,9 @@ class Sealer:
     def seal(self, data: bytes | bytearray | memoryview, segment: int, address: Address | None) -> bytes | bytearray:
         """Seal datagrams that leave now for this address; none, or an empty one, is the group."""
         if address and address in self._granted and LEAST * segment <= len(data) <= MOST * segment:
-            count = -(-len(data) // segment)
-            if self.numbers[0] + count <= self._granted[address]:
-                life = self.partners.get(address)
+            count, life = -(-len(data) // segment), self.partners.get(address)
+            is_met = not self._has_identity or life is not None  # else the receiver has to see that it is to be met
+            if is_met and self.numbers[0] + count <= self._granted[address]:
                 way = (self.prefix, self._encrypt) if life is None else self._way(address, life)
                 self._statistics["datagrams sealed in blocks"] += count
                 return seal_block(data, segment, self._take(count, 0), *way)

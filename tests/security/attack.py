@@ -15,27 +15,29 @@ import traceback
 from collections import Counter
 from random import Random
 from typing import Any
+from unittest import mock
 
 from glue import Peer
 from glue.contract import Address
 from glue.contract.sealed import HEAD
-from glue.security import new_key
+from glue.security import blocks, new_key
+from glue.security.blocks import base_prefix
 from glue.security.runs import PREFIX_SIZE
-from glue.simulation import Crossing
+from glue.simulation import Conditions, Crossing
 from tests.simulation.attack import Attack
 
 RESTARTS = 2
 
 
 class Nonces:
-    """All datagrams that endpoints sent: the same key and number never seals two different texts."""
+    """All datagrams that endpoints sent: the same key and number never seals two different texts, in blocks or not."""
 
     def __init__(self) -> None:
         self.texts: dict[bytes, bytes] = {}
 
     def note(self, data: bytes) -> None:
         assert data[:1] != b"{", "a datagram is not sealed"
-        head, text = data[: HEAD.size], data[HEAD.size :]
+        head, text = base_prefix(data[:PREFIX_SIZE]) + data[PREFIX_SIZE : HEAD.size], data[HEAD.size :]
         assert self.texts.setdefault(head, text) == text, f"nonce {head.hex()} is used twice"
 
 
@@ -104,11 +106,33 @@ class SealedAttack(Attack):
         return hash
 
 
+class BlockAttack(SealedAttack):
+    """The same with longer messages and trains in one piece, sealed in blocks, which begin anew soon after each failure.
+
+    Unicast is sealed so, that is between two parties.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.size = 15_000
+        self.world.network.set_conditions(Conditions(delay=0.0005))
+
+    @property
+    def in_blocks(self) -> int:
+        """Datagrams of the parties that were sealed in blocks."""
+        return sum(party.endpoint.statistics["security"]["datagrams sealed in blocks"] for party in self.parties)
+
+    def run(self) -> str:
+        with mock.patch.object(blocks, "PATIENCE", 1), mock.patch.object(blocks, "SETBACK", 1):
+            return super().run()
+
+
 def main(first: int, stop: int) -> None:
     """Hunt through seeds."""
     for seed in range(first, stop):
         try:
             SealedAttack(seed).run()
+            BlockAttack(seed).run()
         except Exception:
             print(f"seed {seed}", flush=True)
             traceback.print_exc(limit=-2)

@@ -10,7 +10,7 @@ import pytest
 
 from glue.security import lives, sealer
 from glue.security.window import ReplayWindow
-from tests.security.attack import SealedAttack
+from tests.security.attack import BlockAttack, SealedAttack
 
 SEEDS = int(os.environ.get("GLUE_ATTACK_SEEDS", "3"))
 
@@ -18,6 +18,13 @@ SEEDS = int(os.environ.get("GLUE_ATTACK_SEEDS", "3"))
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_an_attacker_without_the_key_changes_nothing(seed: int) -> None:
     SealedAttack(seed).run()
+
+
+@pytest.mark.parametrize("seed", [0, 40, 48])  # of two parties, and with attacks that reach blocks
+def test_an_attacker_without_the_key_changes_nothing_of_blocks(seed: int) -> None:
+    attack = BlockAttack(seed)
+    attack.run()
+    assert attack.in_blocks > 1000
 
 
 def _renew_with_old_bytes(self: sealer.Sealer) -> None:

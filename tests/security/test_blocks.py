@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import pytest
 
+from glue import Message
 from glue.capture.opened import FrameOpener, Opener
 from glue.contract import Train
 from glue.contract.sealed import FORMATS
 from glue.endpoint.core import id_of
-from glue.security import rotated
+from glue.security import new_key, rotated
 from glue.security.blocks import BLOCKS, PARTS, PATIENCE, TRIAL, Grant, Granting
 from glue.security.runs import OVERHEAD, PREFIX_SIZE
+from glue.simulation import Conditions, World
 from tests.security.pair import HEADER, KEY, OTHER_KEY, Member, acquainted, deliver
 from tests.security.test_identities import HALL, THIEF, layer, meet
 
@@ -240,7 +243,7 @@ def test_grants_grow_while_blocks_open_and_become_rare_when_they_fail() -> None:
     assert [granting.arrived(number) for number in range(PATIENCE)].index(True) == PATIENCE - 1
     assert granting.opened(100)
     assert not granting.opened(200)
-    granting.failed()
+    granting.failed(0)
     assert not granting.opened(10**6)
     assert sum(granting.arrived(number) for number in range(8 * PATIENCE)) == 1
 
@@ -271,3 +274,85 @@ def test_captures_open_blocks_in_one_frame_and_in_many(stream: Stream) -> None:
     assert [frame[28:] for frame in opener.rest()] == [sealed[: 3 * size]]
     assert opener.open(frame_of(sealed[size:])) is None
     assert opener.open(frame_of(b"{}\n")) is None
+
+
+def streamed(seed: int, conditions: Conditions, count: int = 200) -> tuple[list[int], list[float], Counter[str]]:
+    """A reliable stream goes over to blocks; then the path changes. Returns what came, delays, and what was refused."""
+    world = World(seed)
+    key = new_key(Random(seed).randbytes)
+    kitchen, hall = world.endpoint("kitchen", key=key), world.endpoint("hall", key=key)
+    heard: list[int] = []
+    delays: list[float] = []
+    sent_at: dict[int, float] = {}
+
+    def hear(message: Message) -> None:
+        heard.append(int(bytes(message.payload).rstrip(b".")))
+        delays.append(world.time - sent_at[heard[-1]])
+
+    hall.subscribe("x", hear)
+    world.run(1.0)
+    for number in range(count):
+        if number == 2 * PATIENCE:
+            assert kitchen.statistics["security"]["datagrams sealed in blocks"] > 0
+            world.network.set_conditions(conditions)
+        sent_at[number] = world.time
+        kitchen.publish("x", (b"%d" % number).ljust(27_000, b"."))
+        world.run(0.02)
+    world.run(2.0)
+    return heard, delays, hall.statistics["security"]
+
+
+@pytest.mark.parametrize(
+    "conditions", [Conditions(loss=0.2), Conditions(jitter=0.002), Conditions(loss=0.02, duplicate=0.02, jitter=0.001)]
+)
+def test_a_stream_does_not_stall_when_its_trains_do_not_arrive_in_one_piece_any_more(conditions: Conditions) -> None:
+    heard, delays, refused = streamed(1, conditions)
+    assert heard == [*range(200)]
+    assert max(delays) < 0.3
+    assert refused["refused: not a whole block"] < 8 * COUNT
+
+
+def test_a_sender_is_told_to_end_blocks_by_the_next_datagram_that_opens_and_not_before(stream: Stream) -> None:
+    _, sealed = stream.block()
+    for _ in range(100):
+        up, down = stream.hall.layer.receive(0.0, [Train(stream.kitchen.address, sealed[:-1], SIZE + OVERHEAD)])
+        assert not up
+        assert not down
+    assert stream.arrives(stream.sealed(stream.plain(1))) != b""
+    assert stream.sealed(stream.plain())[0] not in BLOCKS
+    told = 0
+    for _ in range(100):  # who adds datagrams does not make an endpoint tell it again and again
+        stream.hall.layer.receive(0.0, [Train(stream.kitchen.address, sealed[:-1], SIZE + OVERHEAD)])
+        alone = stream.sealed(stream.plain(1))
+        told += len(stream.hall.layer.receive(0.0, [Train(stream.kitchen.address, alone, SIZE + OVERHEAD)])[1])
+    assert told <= 4
+
+
+def test_a_member_with_an_identity_grants_no_blocks_for_another() -> None:
+    hall, thief = layer("hall"), layer("thief")
+    meet(hall, thief)
+    body = Grant(hall.sealer.salt, 10**6).encode()
+    grant = thief.send(0.0, [Train(HALL, body, len(body))])[0]
+    other = ("10.0.0.9", 1)
+    life = hall.lives.fresh[0]
+    hall.receive(0.0, [Train(other, bytes(grant.data), grant.segment)])
+    hall.sealer.meet(other, life)
+    plain = (b'{"glue":[1,1,"%s",1,0]}\n' % id_of("hall").encode() + bytes(100)) * COUNT
+    assert bytes(hall.send(0.0, [Train(other, plain, len(plain) // COUNT)])[0].data)[0] not in BLOCKS
+
+
+def test_members_with_identities_seal_no_blocks_with_the_key_of_the_group() -> None:
+    hall, thief = layer("hall"), layer("thief")
+    meet(hall, thief)
+    body = Grant(thief.sealer.salt, 10**6).encode()
+    grant = hall.send(0.0, [Train(THIEF, body, len(body))])[0]
+    thief.receive(0.0, [Train(HALL, bytes(grant.data), grant.segment)])
+    plain = (b'{"glue":[1,1,"%s",1,0]}\n' % id_of("thief").encode() + bytes(100)) * COUNT
+    train = Train(HALL, plain, len(plain) // COUNT)
+    assert bytes(thief.send(0.0, [train])[0].data)[0] in BLOCKS
+    thief.sealer.partners.clear()  # it has met too many
+    sealed = thief.send(0.0, [train])[0]
+    data = bytes(sealed.data)
+    assert data[0] not in BLOCKS
+    hall.receive(0.0, [Train(THIEF, data, sealed.segment)])
+    assert hall.statistics["refused: not sealed for this endpoint alone"] == COUNT
