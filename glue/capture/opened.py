@@ -103,8 +103,8 @@ class FrameOpener:
     def open(self, frame: bytes) -> list[bytes] | None:
         """Return the frames to write instead, opened; none while the rest of a block is missing.
 
-        Returns None for a frame that the key does not open, nor what is held. A block whose rest did not come is
-        returned as it was.
+        Returns None for a frame that the key does not open, nor what is held. A block whose rest did not come, or for
+        which there is no room, is returned as it was.
         """
         at = udp_at(frame, self._link)
         payload = b"" if at is None else frame[at + 8 :]
@@ -126,7 +126,8 @@ class FrameOpener:
         if is_block and payload[start + (stop - start - 1) // size * size] in PARTS and stop - start < MOST * size:
             whole = payload[:start]
             if len(self._begun) >= BEGUN:
-                self._begun.clear()
+                oldest = self._begun.pop(next(iter(self._begun)))
+                found.append(_with_payload(oldest.frame, self._link, oldest.data))
             self._begun[base] = Beginning(size, payload[start:], frame)
         plain = self._opener.open(whole) if whole else b""
         if plain is None:

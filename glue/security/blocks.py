@@ -41,7 +41,8 @@ TRIAL: Final = 128
 SPAN: Final = 4096
 """Datagrams of blocks that are granted while blocks open: 6 MB."""
 PATIENCE: Final = 32
-"""Trains in one piece before the first grant. After each failure it takes `SETBACK` times as many."""
+"""Trains in one piece before the first grant. After each failure it takes `SETBACK` times as many, until as many trains
+with blocks have opened: a failure in a thousand costs less than to be without blocks."""
 SETBACK: Final = 8
 _LONGEST: Final = 1 << 20
 ENDINGS: Final = 4
@@ -85,7 +86,7 @@ class Granting:
         self.is_on = False
         self.is_ending = False  # whether the life is to be told that it may use no number
         self._endings = 0
-        self._runs = 0
+        self._runs = 0  # trains in one piece, or with blocks, since that is on or off
         self._needed = PATIENCE
 
     def arrived(self, next: int) -> bool:
@@ -93,12 +94,19 @@ class Granting:
         if self.is_on:
             return next > self.until and self._extend(next + TRIAL)
         self._runs += 1
-        self.is_on = self._runs >= self._needed
-        return self.is_on and self._extend(next + TRIAL)
+        if self._runs < self._needed:
+            return False
+        self.is_on, self._runs = True, 0
+        return self._extend(next + TRIAL)
 
     def opened(self, next: int) -> bool:
-        """Note a block before the number `next` that opened; return whether to grant more."""
-        return self.is_on and next + SPAN // 2 > self.until and self._extend(next + SPAN)
+        """Note a train with blocks before the number `next` that opened; return whether to grant more."""
+        if not self.is_on:
+            return False
+        self._runs += 1
+        if self._runs >= self._needed:
+            self._needed, self._runs = max(self._needed // SETBACK, PATIENCE), 0
+        return next + SPAN // 2 > self.until and self._extend(next + SPAN)
 
     def failed(self, first: int) -> None:
         """Note a block from the number `first` on that did not open."""

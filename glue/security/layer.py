@@ -73,7 +73,7 @@ class Sealing:
         if identity is not None and key.authority is not None:
             prover = Prover(identity, key.authority, unix_time, self.statistics, tell, incarnation)
         self._has_identities = prover is not None
-        self.granted: dict[Address, Life] = {}  # these lives are to be told that blocks are granted, or are not any more
+        self.granted: dict[Address, Life] = {}  # to be told that blocks are granted, or that they end
         self._unix_time = unix_time
         self.sealer = Sealer(
             suite, self._network, entropy, self.statistics, self.rotation.sealing, first, self._has_identities,

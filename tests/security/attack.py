@@ -107,9 +107,9 @@ class SealedAttack(Attack):
 
 
 class BlockAttack(SealedAttack):
-    """The same with longer messages and trains in one piece, sealed in blocks, which begin anew soon after each failure.
+    """The same with longer messages, which two parties seal in blocks, as trains arrive in one piece.
 
-    Unicast is sealed so, that is between two parties.
+    Blocks begin anew soon after each failure.
     """
 
     def __init__(self, seed: int) -> None:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from glue import Message
-from glue.capture.opened import FrameOpener, Opener
+from glue.capture.opened import BEGUN, FrameOpener, Opener
 from glue.contract import Train
 from glue.contract.sealed import FORMATS
 from glue.endpoint.core import id_of
@@ -356,3 +356,34 @@ def test_members_with_identities_seal_no_blocks_with_the_key_of_the_group() -> N
     assert data[0] not in BLOCKS
     hall.receive(0.0, [Train(THIEF, data, sealed.segment)])
     assert hall.statistics["refused: not sealed for this endpoint alone"] == COUNT
+
+
+def test_rare_failures_are_forgiven_when_as_many_blocks_opened_as_trains_were_waited_for() -> None:
+    granting, at = Granting(), 0
+    for _ in range(20):
+        waited = 0
+        while not granting.is_on:
+            at, waited = at + COUNT, waited + 1
+            granting.arrived(at)
+        assert waited <= 8 * PATIENCE
+        for _ in range(8 * PATIENCE):
+            at += COUNT
+            granting.opened(at)
+        granting.failed(at)
+
+
+def test_captures_lose_no_frame_when_many_blocks_are_begun(stream: Stream) -> None:
+    _, sealed = stream.block()
+    size = SIZE + OVERHEAD
+    opener = FrameOpener(KEY, 101)
+    begun = frame_of(sealed[: 3 * size])
+    found = opener.open(begun) or []
+    for number in range(BEGUN + 9):  # anyone can send beginnings in the names of lives that are none
+        salt = number.to_bytes(16, "big")
+        forged = b"".join(
+            sealed[at : at + 4] + salt + sealed[at + PREFIX_SIZE : at + size] for at in range(0, 3 * size, size)
+        )
+        found += opener.open(frame_of(forged)) or []
+    found += opener.rest()
+    assert len(found) == BEGUN + 10
+    assert [frame for frame in found if frame[28:] == sealed[: 3 * size]] != []
