@@ -310,7 +310,8 @@ class Sealing:
         elif life.is_fresh and (epoch := NewEpoch.parse(plain)) is not None:
             self._greeter.take_epoch(epoch, is_pair(data[_FORMAT]), down)
         elif life.is_fresh and (grant := Grant.parse(plain)) is not None:
-            if address and grant.salt == self.sealer.salt and self._may_grant(address, opener):
+            is_for_now = grant.salt == self.sealer.salt and data[_ID] == self.sealer.epoch.id
+            if address and is_for_now and self._may_grant(address, opener):
                 self.sealer.grant(address, grant.until)
         else:
             self.statistics["malformed"] += 1

@@ -387,3 +387,13 @@ def test_captures_lose_no_frame_when_many_blocks_are_begun(stream: Stream) -> No
     found += opener.rest()
     assert len(found) == BEGUN + 10
     assert [frame for frame in found if frame[28:] == sealed[: 3 * size]] != []
+
+
+def test_a_grant_from_before_a_rotation_does_not_count_after_it(stream: Stream) -> None:
+    body = Grant(stream.kitchen.layer.sealer.salt, 10**6).encode()
+    late = bytes(stream.hall.layer.send(0.0, [Train(stream.kitchen.address, body, len(body))])[0].data)
+    new = rotated(KEY, Random(5).randbytes)
+    stream.kitchen.layer.set_key(new)
+    stream.kitchen.layer.sealer.use(new.newest)
+    stream.kitchen.receive([((), late)], stream.hall.address)
+    assert stream.sealed(stream.plain())[0] not in BLOCKS
