@@ -101,7 +101,7 @@ def _numbered(ids: Any) -> Fields:
 
 
 def of_mqtt5(packet: Any) -> Fields:
-    """What `mqtt5` has read."""
+    """Return the fields of a packet of `mqtt5`."""
     kind = codes.NAMES.index(type(packet).__name__.removesuffix("Packet").upper())
     found = {
         MQTT5_NAMES.get(name, name): getattr(packet, name) for name in dir(packet) if name[0] != "_" and name != "write"
@@ -142,7 +142,7 @@ def _sorted(kind: int, values: Fields) -> Fields:
 
 
 def of_mqtt_packet(packet: Fields) -> Fields:
-    """What `mqtt-packet` has read."""
+    """Return the fields of a packet of `mqtt-packet`."""
     kind = codes.NAMES.index(packet["cmd"].upper())
     found = {_snake(name): value for name, value in packet.items() if value is not None}
     found = {name: value for name, value in found.items() if name in _FIELDS}

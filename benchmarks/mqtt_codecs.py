@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
 
 def read_glue(version: int, data: bytes) -> Verdict:
-    """What the door's decoder says: before the CONNECT if it is one, else after it."""
+    """Read one packet of a client with the door's decoder. A CONNECT is the first packet, any other follows one."""
     decoder = Decoder()
     if data[0] >> 4 != codes.CONNECT:
         decoder.version = version
@@ -68,7 +68,7 @@ def read_glue(version: int, data: bytes) -> Verdict:
 
 
 def read_mqtt5(data: bytes) -> Verdict:
-    """What `mqtt5` says."""
+    """Read one packet with `mqtt5`."""
     try:
         return of_mqtt5(mqtt5.read(memoryview(data))[0])
     except IndexError:
@@ -159,7 +159,7 @@ class Node:
         self._process.stdin.flush()
 
     def receive(self) -> list[Verdict]:
-        """What it says about them."""
+        """Return the verdicts on the oldest batch that was sent."""
         assert self._process.stdout is not None
         found: list[Any] = orjson.loads(self._process.stdout.readline())
         return [of_mqtt_packet(one) if isinstance(one, dict) else one for one in found]

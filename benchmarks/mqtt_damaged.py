@@ -81,7 +81,7 @@ class Visit:
             self.code = error.code
 
     def outcome(self) -> str:
-        """What the door did."""
+        """Return how the connection ended, or that it did not."""
         with self.socket:
             if self.code is None and not self.says_goodbye:
                 return "waits for the rest of a packet"

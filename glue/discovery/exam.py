@@ -144,7 +144,7 @@ class Exam:
                     self._sender.send(now, table[id], EXAMINE, inquiry.ask.body)
             inquiry.asked(now)
             if not table:
-                self._follow(now, inquiry)  # nobody is there to answer
+                self._follow(now, inquiry)  # no peer is there to answer
 
     # ------------------------------------------------------------------------------------ what comes in
 

@@ -49,8 +49,8 @@ class FirstRound:
         self.due = math.inf
         self._begun_at = self._asked_at = -math.inf
         self._asked = 0  # announcements so far
-        self._measured = 0  # peers whose round trip was measured
-        self._slowest = 0.0  # the longest of their round trips
+        self._measured = 0  # round trips that were measured, one a peer
+        self._slowest = 0.0  # the longest of them
         self.members = members
 
     @property

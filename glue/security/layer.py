@@ -173,7 +173,7 @@ class Sealing:
         data, segment = train.data, train.segment
         prefix = bytes(data[:PREFIX_SIZE])
         opener = self.lives.openers.get(prefix)
-        if opener is None and prefix != b"" and prefix[0] in BLOCKS:
+        if opener is None and prefix and prefix[0] in BLOCKS:
             opener = self.lives.openers.get(base_prefix(prefix))
         if opener is None or not opener.life.is_fresh or segment <= OVERHEAD:
             return None

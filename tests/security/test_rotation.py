@@ -47,6 +47,13 @@ class Plant:
                     endpoint.publish("plant/x", b"x")
                     self.sent += 1
 
+    def rotate(self, *names: str) -> None:
+        """Give these members a key file with the next epoch."""
+        new = rotated(self.key, Random(9).randbytes, overlap=20)
+        for name in names:
+            self.endpoints[name]._core.security._new_key = lambda: new
+            self.endpoints[name]._core.security.look_at = 0.0
+
     def epochs(self) -> dict[str, tuple[int, list[int]]]:
         """The number of the epoch that each seals with, and of those that it opens."""
         found = {}
@@ -76,10 +83,7 @@ def test_a_member_that_was_offline_catches_up_within_the_overlap_and_is_told_aft
     plant = Plant(2)
     plant.run(1)
     plant.endpoints["attic"].crash()
-    new = rotated(plant.key, Random(9).randbytes, overlap=20)
-    for name in ("kitchen", "hall"):
-        plant.endpoints[name]._core.security._new_key = lambda: new
-        plant.endpoints[name]._core.security.look_at = 0.0
+    plant.rotate("kitchen", "hall")
     plant.run(2)
     plant.endpoints["attic"].restart()
     plant.run(3)
@@ -96,10 +100,7 @@ def test_a_member_that_returns_after_all_others_seal_with_the_new_epoch_gets_it(
     plant = Plant(4)
     plant.run(1)
     plant.endpoints["attic"].close()
-    new = rotated(plant.key, Random(9).randbytes, overlap=20)
-    for name in ("kitchen", "hall"):
-        plant.endpoints[name]._core.security._new_key = lambda: new
-        plant.endpoints[name]._core.security.look_at = 0.0
+    plant.rotate("kitchen", "hall")
     plant.run(5)
     assert plant.epochs()["hall"] == (2, [1, 2])
     plant.endpoints["attic"].restart()
