@@ -29,8 +29,10 @@ from tests.fuzz.corpora import keep, kept
 from tests.fuzz.targets import TARGETS
 
 PROGRESS = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)/")
+SLOWDOWN = 20
+"""How much longer than its processor time a process may take, beside other programs."""
 GRACE = 900.0
-"""Seconds after its time in which a process must have ended: imports on a busy machine, and the last input."""
+"""Seconds after that in which a process must have ended: imports on a busy machine, and the last input."""
 
 
 def fuzz(name: str, seconds: float, folder: Path) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def fuzz(name: str, seconds: float, folder: Path) -> dict[str, Any]:
         environment = {**os.environ, "TMPDIR": place, "PYTHONPATH": os.getcwd()}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         try:
-            code = process.wait(seconds + GRACE)
+            code = process.wait(SLOWDOWN * seconds + GRACE)
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
@@ -76,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run; returns the exit code: 1 if something was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Fuzz decoders and doors.")
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="targets; all; list")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each target (default 60)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of processor time for each target (default 60)")
     parser.add_argument("--corpus", type=Path, help="a folder that keeps the inputs (default: a new one in /tmp)")
     parser.add_argument("--jobs", type=int, default=1, help="targets at once (default 1)")
     parser.add_argument("--keep", action="store_true", help="choose inputs of --corpus for the repository; no fuzzing")
