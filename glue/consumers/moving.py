@@ -152,7 +152,7 @@ class MovingHome(Home):
         return self.may_read is not None and not self.may_read(peer, pattern)
 
     def _done_before(self, start: Any, unix_time: float, pattern: str) -> dict[Stream, RangeSet]:
-        """What counts as done for a consumer that begins there."""
+        """The messages that count as done for a consumer that begins there."""
         offset = self._offset(start, unix_time)
         kind = start[0] if isinstance(start, list) and start else EARLIEST
         if kind == EARLIEST:

@@ -61,7 +61,7 @@ class Peer:
 
 
 class Ballot:
-    """What one keeper knows of one consumer. Messages go out by `out`: the keeper, what is asked, and more.
+    """One keeper's knowledge of one consumer. Messages go out by `out`: the keeper, what is asked, and more.
 
     Changes are to be stored before `out` is sent: `changed` are those of what is done, `is_changed` tells of the rest.
     """

@@ -50,7 +50,7 @@ Message = tuple[str, bytes]
 
 
 class Turn(NamedTuple):
-    """What a keeper has to do: tell, release, and acknowledge what is on its disk, or refused."""
+    """A keeper's work to do: tell, release, and acknowledge what is on its disk, or refused."""
 
     told: list[Message]
     released: list[Put]
@@ -258,7 +258,7 @@ class DelayedStore:
             self._sync_at = -inf
 
     def placed(self, keepers: Sequence[str]) -> None:
-        """These are the other keepers now; new ones are told what is held here."""
+        """Set the other keepers; new ones are told what is held here."""
         for keeper in {*keepers} - self._met:
             self._tell(keeper, encode_ids("have", [*self.held]))
         self._met = {*keepers}

@@ -46,7 +46,7 @@ class RoundSender:
 
 
 class Heard:
-    """What came of the pings of one peer in one round. Bit n of a number stands for the ping at place n."""
+    """The result of the pings of one peer in one round. Bit n of a number stands for the ping at place n."""
 
     __slots__ = ("multicast", "number", "pings", "unicast")
 
@@ -114,7 +114,7 @@ class Links:
         return True
 
     def of(self, peer: str) -> dict[str, Any]:
-        """What is known of the way from and to a peer: pings that came, of how many, and the round trip in seconds."""
+        """The quality of the way from and to a peer: pings that came, of how many, and the round trip in seconds."""
         found: dict[str, Any] = {"pinged": peer in self._pinged}
         if (heard := self._heard.get(peer)) is not None:
             found |= heard.facts()

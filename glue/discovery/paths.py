@@ -161,7 +161,7 @@ class Paths:
         return path if is_silent or not self.is_leading else None
 
     def set_down(self, now: float, link: str, is_down: bool) -> Path | None:
-        """This endpoint's link is down, or up again; returns the path to change to, if any."""
+        """Note that the endpoint's link is down, or up again; returns the path to change to, if any."""
         for path in self.table.values():
             if path.link == link:
                 path.is_down = is_down

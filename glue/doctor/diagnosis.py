@@ -26,7 +26,7 @@ RULES: tuple[Rule, ...] = (
 
 
 class Diagnosis(NamedTuple):
-    """What was found: the verdict in one sentence, its cure, and all findings, the gravest first."""
+    """The findings of a diagnosis: the verdict in one sentence, its cure, and all findings, the gravest first."""
 
     verdict: str
     cure: str

@@ -12,7 +12,7 @@ LEVELS = FAULT, WARNING, NOTE
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found."""
+    """A rule's finding."""
 
     rule: str
     level: str

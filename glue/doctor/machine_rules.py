@@ -113,7 +113,7 @@ def container_bridge(seen: Seen) -> Iterator[Finding]:
 
 
 def container_network(seen: Seen) -> Iterator[Finding]:
-    """This program runs in a container that has a network of its own, and hears nobody."""
+    """The program runs in a container with a network of its own, and hears no endpoint."""
     machine = seen.machine
     chosen = machine.interface(machine.chosen)
     if machine.in_container and chosen is not None and chosen.kind == "veth":
@@ -220,7 +220,7 @@ def reverse_path(seen: Seen) -> Iterator[Finding]:
 
 
 def own_bridge(seen: Seen) -> Iterator[Finding]:
-    """This machine is a switch itself, which looks into IGMP."""
+    """The machine is a switch itself, with IGMP snooping."""
     if seen.machine.snooping_without_querier:
         stopped = any(lane.silent is not None for lane in lanes(seen))
         yield Finding(
@@ -233,7 +233,7 @@ def own_bridge(seen: Seen) -> Iterator[Finding]:
 
 
 def no_capture(seen: Seen) -> Iterator[Finding]:
-    """This user may not capture."""
+    """The user may not capture."""
     if not seen.machine.may_capture:
         yield Finding(
             "no-capture",

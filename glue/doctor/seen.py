@@ -1,4 +1,4 @@
-"""What was seen, as plain data: it can be written as JSON, kept, and judged again. Sizes are bytes, times seconds.
+"""The facts seen, as plain data: they can be written as JSON, kept, and judged again. Sizes are bytes, times seconds.
 
 The defaults are those of a healthy machine that has seen nothing.
 """
@@ -146,7 +146,7 @@ class EndpointSeen:
     paths: tuple[PathSeen, ...] = ()
 
     def counted(self, layer: str, *causes: str) -> int:
-        """What a layer counted under these causes together."""
+        """The sum of what a layer counted under these causes."""
         found = self.counters.get(layer, {})
         return sum(found.get(cause, 0) for cause in causes)
 

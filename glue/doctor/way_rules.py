@@ -151,7 +151,7 @@ def slow(seen: Seen) -> Iterator[Finding]:
 
 
 def busy(seen: Seen) -> Iterator[Finding]:
-    """This machine was too busy for a judgement of loss and delay."""
+    """The machine was too busy for a judgement of loss and delay."""
     unsure = [lane for lane in lanes(seen) if _is_lossy(lane, LOSS) or _is_slow(seen, lane)]
     if seen.busy and any(not _is_lossy(lane, BUSY_LOSS) for lane in unsure):
         yield Finding(

@@ -1,4 +1,4 @@
-"""What an endpoint is told of a durable consumer."""
+"""News of a durable consumer for its endpoint."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class DelayedRunner:
                     self.store.kept(self._core.requests.clock(), id)
 
     def synced(self, durable: int) -> None:
-        """What is kept has become durable, and is over."""
+        """Delayed messages that have become durable, or are over."""
         self.store.synced(self._core.requests.clock())
 
     def close(self, now: float) -> None:

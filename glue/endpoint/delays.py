@@ -154,7 +154,7 @@ class Delays(AlarmReceiver):
         return Id(identity.endpoint_id, identity.incarnation, number)
 
     def _handed(self, waiting: Iterable[Delayed], now: float) -> list[Publication]:
-        """What hands messages to the keepers of their topics that do not have them."""
+        """Requests that hand messages to those keepers of their topics that lack them."""
         puts: defaultdict[str, list[Put]] = defaultdict(list)
         with self.lock:
             for delayed in waiting:
@@ -199,7 +199,7 @@ class Delays(AlarmReceiver):
         return Put(id, self._core.identity.name, wait, publication.priority, options.reliable, group)
 
     def ended(self, delayed: Delayed, kind: str) -> list[Publication]:
-        """What tells keepers that a message was published ("done") or cancelled ("gone")."""
+        """Requests that tell keepers that a message was published ("done") or cancelled ("gone")."""
         with self.lock:
             if not delayed._had:
                 return []

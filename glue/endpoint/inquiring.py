@@ -12,7 +12,7 @@ from glue.errors import ConfigurationError
 
 
 class Answered(NamedTuple):
-    """What one endpoint told."""
+    """The answer of one endpoint."""
 
     name: str
     id: str
@@ -47,6 +47,6 @@ def begin_round(endpoint: BaseEndpoint, pings: int) -> int:
 
 
 def answered(inquiry: Inquiry) -> list[Answered]:
-    """What has come so far, by the names of the endpoints."""
+    """The answers so far, by the names of the endpoints."""
     found = [Answered(inquiry.names[id], id, dict(told)) for id, told in list(inquiry.answers.items())]
     return sorted(found, key=lambda one: (one.name, one.id))

@@ -1,4 +1,4 @@
-"""This host's own copy of the model, from which the state of receivers is read without a round trip."""
+"""The host's own copy of the model, from which the state of receivers is read without a round trip."""
 
 from __future__ import annotations
 

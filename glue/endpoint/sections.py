@@ -21,7 +21,7 @@ MOST_COUNTERS = 48  # of a layer: causes are known words, of which no layer has 
 
 
 class Subject(Protocol):
-    """What a section may read: an endpoint of any kind (`glue.endpoint.base.BaseEndpoint`)."""
+    """The part of an endpoint that a section may read: an endpoint of any kind (`glue.endpoint.base.BaseEndpoint`)."""
 
     settings: Settings
     _core: EndpointCore
@@ -30,11 +30,11 @@ class Subject(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The endpoint's name."""
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The endpoint's id."""
 
     @property
     def incarnation(self) -> int:
@@ -46,7 +46,7 @@ class Subject(Protocol):
 
 
 def _report(endpoint: Subject) -> dict[str, Any]:
-    """Who this is, and how it takes part in the network."""
+    """The endpoint's identity, and how it takes part in the network."""
     core, settings = endpoint._core, endpoint.settings
     security, network = core.security, endpoint._network
     counters = {}
@@ -110,7 +110,7 @@ def _links(endpoint: Subject) -> dict[str, Any]:
 
 
 def _activity(endpoint: Subject) -> dict[str, Any]:
-    """What it has sent and received: see `glue.endpoint.activity`."""
+    """The traffic sent and received: see `glue.endpoint.activity`."""
     from glue.endpoint.activity import activity  # here: few programs are asked
 
     return activity(endpoint._core, endpoint.statistics)
@@ -136,6 +136,6 @@ def exam_of(core: EndpointCore) -> Any:
 
 
 def section_of(endpoint: Subject, name: str) -> Any:
-    """What an endpoint tells under this name; None for an unknown section."""
+    """The content of the section with this name; None for an unknown section."""
     function = SECTIONS.get(name)
     return None if function is None else function(endpoint)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Woke(Frozen):
-    """What an endpoint is told when it wakes up; see docs/sleep.md.
+    """The counts that an endpoint gets when it wakes up; see docs/sleep.md.
 
     waited: reliable messages that waited at their publishers, and have come now.
     dropped: those that could not wait, because they were too many or expired.

@@ -163,7 +163,7 @@ class Types:
 
     @property
     def announced(self) -> list[tuple[AnnouncedType, bytes]]:
-        """What is announced now, with the schema of each as JSON."""
+        """The announced topics, with the schema of each as JSON."""
         return [
             (AnnouncedType(way, topic.adapter.name, topic.adapter.hash, topic.pattern), topic.adapter.document)
             for topic in self._topics.copy() for way in [*topic.ways]

@@ -1,4 +1,4 @@
-"""What a machine tells of itself and its segment, for `glue.doctor` to judge: /proc, /sys, sockets, and endpoints."""
+"""Facts about a machine and its segment, for `glue.doctor` to judge: /proc, /sys, sockets, and endpoints."""
 
 from glue.observing.observer import Observer
 

@@ -29,7 +29,7 @@ LARGEST = 65536
 
 @dataclass
 class _Heard:
-    """What came from one address and port."""
+    """The datagrams of one address and port."""
 
     count: int = 0
     interface: str = ""
@@ -144,7 +144,7 @@ class Listener:
             self._latest[entry[2]] = entry[3]
 
     def senders(self, own: str | None) -> tuple[tuple[SenderSeen, ...], Mapping[str, int], bool]:
-        """Who was heard but the endpoint with the id `own`; datagrams by interface; and whether `own` was heard."""
+        """The senders heard besides the endpoint `own` (its id); datagrams by interface; whether `own` was heard."""
         seen, by_interface, looped = [], dict[str, int](), False
         for (host, port), one in self._senders.items():
             if own is not None and one.id == own:

@@ -204,7 +204,7 @@ class Observer:
 
 
 def _own(endpoint: glue.Endpoint) -> dict[str, Any]:
-    """What the doctor's own endpoint would tell."""
+    """The answer that the doctor's own endpoint would give."""
     inspect = endpoint._running().inspect
     return {name: inspect(partial(SECTIONS[name], endpoint)) for name in SECTIONS_ASKED}
 

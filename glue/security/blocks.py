@@ -77,7 +77,7 @@ class Grant(NamedTuple):
 
 
 class Granting:
-    """What a receiver grants to one life."""
+    """A receiver's grants to one life."""
 
     __slots__ = ("_endings", "_needed", "_runs", "is_ending", "is_on", "until")
 

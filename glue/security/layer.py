@@ -153,7 +153,7 @@ class Sealing:
         return up, down
 
     def _grants(self) -> list[Train]:
-        """What tells lives that blocks are granted to them."""
+        """Messages that grant blocks to lives."""
         found: list[Train] = []
         for address, life in self.granted.items():
             body = Grant(life.salt, life.granting.told()).encode()

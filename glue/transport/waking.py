@@ -27,7 +27,7 @@ BRIEFLY = 4  # from the second on for so many questions
 
 
 class Report:
-    """What a peer says of the messages that waited: counts, and for each channel the frame after the last of them."""
+    """A peer's report on the messages that waited: counts, and for each channel the frame after the last of them."""
 
     __slots__ = ("dropped", "ends", "waited")
 

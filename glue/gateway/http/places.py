@@ -29,7 +29,7 @@ class Token(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the client is told."""
+        """The text for the client."""
         log = f".{self.log}.{self.place}.{self.stream}.{self.sequence}" if self.log else ""
         return f"{self.ring}.{self.next}{log}"
 

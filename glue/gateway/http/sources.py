@@ -1,4 +1,4 @@
-"""What streams read: the door's ring of recent messages, before it what the door's log kept, or history from a time on.
+"""The sources of streams: the door's ring of recent messages, before it the door's log, or history from a time on.
 
 A client that was cut off says the token of the last message that it has. If the ring has had its patterns all the time
 since, the client goes on there. Otherwise it goes on from the door's log if that keeps its patterns: after a restart of
@@ -39,7 +39,7 @@ Events = list[tuple[str, bytes]]
 
 
 class LogPart:
-    """What the log has of some patterns, from a place on to its present end."""
+    """The log's messages of some patterns, from a place on to its present end."""
 
     def __init__(self, log: Log, patterns: list[str], token: Token) -> None:
         self.seen: dict[str, int] = {token.stream: token.sequence + 1}
