@@ -5,7 +5,7 @@
     glue history home/kitchen/lamp --last 5     only the last five messages of each topic and publisher
     glue history 'home/#' --follow              go on with live messages
 
-Without `--follow`, the command ends when no message has come for a while (`--quiet-for`).
+Without `--follow`, the command ends when no message from before its start has come for a while (`--quiet-for`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 import glue
@@ -56,7 +58,7 @@ def parser() -> common.Parser:
     made.add_argument("--follow", action="store_true", help="go on with live messages")
     made.add_argument(
         "--quiet-for", type=common.positive_number, default=1.0, metavar="SECONDS",
-        help="end when nothing has come for so long (default: %(default)g)",
+        help="end when nothing older than the command has come for so long (default: %(default)g)",
     )  # fmt: skip
     return made
 
@@ -72,11 +74,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             output.progress("reading", beside_lines=True) as progress,
             endpoint.subscribe(arguments.pattern, **start) as subscription,
         ):
-            while True:
-                try:
-                    message = subscription.get(None if arguments.follow else arguments.quiet_for)
-                except (TimeoutError, glue.ClosedError):
-                    break
+            for message in read(subscription, None if arguments.follow else arguments.quiet_for):
                 count += 1
                 show(output, message)
                 progress.tell(f"{count:,} messages")
@@ -89,6 +87,27 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     if not count:
         output.complaint("nothing", f"glue history: nothing is remembered of {arguments.pattern}")
     return common.SUCCESS if count and not gaps else common.FAILURE
+
+
+def read(subscription: glue.Subscription, quiet_for: float | None) -> Iterator[glue.Message]:
+    """Yield messages until none from before the call has come for `quiet_for` seconds; None: until the command ends.
+
+    The publishers' clocks tell what is from before. A message that is there already is always yielded.
+    """
+    began, end = time.time(), time.monotonic() + (inf if quiet_for is None else quiet_for)
+    while True:
+        common.check()
+        try:
+            message = subscription.get(max(0.0, min(end - time.monotonic(), common.NAP)))
+        except TimeoutError:
+            if time.monotonic() >= end:
+                return
+            continue
+        except glue.ClosedError:
+            return
+        if quiet_for is not None and message.published_at <= began:
+            end = time.monotonic() + quiet_for
+        yield message
 
 
 def show(output: CommandOutput, message: glue.Message) -> None:

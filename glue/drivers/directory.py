@@ -12,16 +12,21 @@ import os
 from pathlib import Path
 
 from glue.endpoint.fork import heirs
-from glue.errors import StorageError
+from glue.errors import ConfigurationError, StorageError
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
 """Of the metadata it makes durable what is needed to read the data, its size above all (fdatasync(2))."""
 
 
 class FileDirectory:
-    """A `Directory` on disk, made if need be. Raises StorageError if it cannot be written or is in use."""
+    """A `Directory` on disk, made if need be.
+
+    Raises StorageError if it cannot be written or is in use, and ConfigurationError if `path` is none.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise ConfigurationError(f"data_dir={path!r}: expected the path of a directory, or None for memory")
         self.path = self._path = Path(path)
         self._files: dict[str, int] = {}
         try:

@@ -122,7 +122,7 @@ class ConsumerMethods:
         from glue.endpoint.history_options import start_of
         from glue.history.wire import FROM
 
-        start = start_of(to, None, self._core.requests.unix_time())
+        start = start_of(to, None, self._core.requests.unix_time(), "to")
         if start[0] == FROM:
             raise ConfigurationError(f'to={to!r}: a consumer goes on "earliest", "latest" or at a time')
         return {"ask": "seek", "name": name, "pattern": pattern, "start": start}

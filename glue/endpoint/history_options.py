@@ -26,8 +26,8 @@ _FACTORS = {
 }  # fmt: skip
 
 
-def start_of(start: Start | None, last: int | None, unix_time: float) -> StartPair:
-    """The start of a subscription. Raises ConfigurationError."""
+def start_of(start: Start | None, last: int | None, unix_time: float, name: str = "start") -> StartPair:
+    """The start of a subscription, given by the option `name`. Raises ConfigurationError."""
     if last is not None:
         if start is not None:
             raise ConfigurationError(f"start={start!r}, last={last!r}: give one of them")
@@ -35,20 +35,23 @@ def start_of(start: Start | None, last: int | None, unix_time: float) -> StartPa
             raise ConfigurationError(f"last={last!r}: expected a number of messages of each topic, at least 1")
         return LAST, last
     if isinstance(start, datetime):
-        at = start.timestamp()
+        try:
+            at = start.timestamp()
+        except (ValueError, OverflowError, OSError):  # too early or too late for local time
+            raise ConfigurationError(f"{name}={start!r}: this time is out of range") from None
         if at > unix_time:
-            raise ConfigurationError(f"start={start!r}: that is in the future; history begins in the past")
+            raise ConfigurationError(f"{name}={start!r}: that is in the future; history begins in the past")
         return SINCE, int(at * 1e6)
     if isinstance(start, int) and not isinstance(start, bool):
         if not 1 <= start <= INTEGER_LIMIT:
-            raise ConfigurationError(f"start={start!r}: expected the number of a message, at least 1")
+            raise ConfigurationError(f"{name}={start!r}: expected the number of a message, 1 to {INTEGER_LIMIT}")
         return FROM, start
     if start in (EARLIEST, LATEST):
         return str(start), 0
     if isinstance(start, str) and (found := _AGO.fullmatch(start)):
         return SINCE, int((unix_time - float(found[1]) * _UNITS[found[2]]) * 1e6)
     raise ConfigurationError(
-        f'start={start!r}: expected "earliest", "latest", the number of a message, a datetime, or a time ago such as '
+        f'{name}={start!r}: expected "earliest", "latest", the number of a message, a datetime, or a time ago such as '
         '"-10m" (s, m, h or d)'
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
+from os.path import realpath
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -318,8 +319,8 @@ def not_durable(topic: str, done: int, receipt: Receipt) -> NotDurableError:
 
 
 def _place(data_dir: Any) -> Any:
-    """Return a value that is different for different directories."""
-    return str(data_dir) if isinstance(data_dir, (str, PathLike)) else data_dir
+    """Return a value that is different for different directories, and equal for two paths of one."""
+    return realpath(data_dir) if data_dir and isinstance(data_dir, (str, PathLike)) else data_dir
 
 
 def check_outstanding(outstanding: object) -> None:

@@ -46,7 +46,7 @@ class SleepMethods:
         if seconds is None:
             return most
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= most:
-            raise ConfigurationError(f"seconds={seconds!r}: expected at most {most}, as the setting `sleep` says")
+            raise ConfigurationError(f"seconds={seconds!r}: expected 0 to {most}, as the setting `sleep` says")
         return seconds
 
     def _turn_in(self) -> Sleep:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -46,7 +47,31 @@ def test_what_is_gone_or_was_never_there_is_told(lan: Lan, capsys: pytest.Captur
     assert (code, lines, error) == (1, [], "glue history: nothing is remembered of cellar/#\n")
 
 
+def test_it_ends_on_a_busy_topic_and_when_asked_to(lan: Lan, capsys: pytest.CaptureFixture[str]) -> None:
+    boiler = lan.start("boiler")
+    boiler.remember("boiler/#")
+    boiler.publish("boiler/1", 60)
+    is_over = threading.Event()
+
+    def publish() -> None:
+        while not is_over.wait(0.02):
+            boiler.publish("boiler/1", 61)
+
+    busy = threading.Thread(target=publish)
+    busy.start()
+    try:
+        code, lines, _ = told(lan, capsys, "boiler/#")
+        assert (code, lines[0].rsplit(" ", 1)[1]) == (0, "60")
+        assert told(lan, capsys, "boiler/#", "--follow", "--duration", "0.2")[0] == 0
+    finally:
+        is_over.set()
+        busy.join()
+    assert told(lan, capsys, "cellar/#", "--follow", "--duration", "0.1")[:2] == (1, [])
+
+
 def test_a_wrong_time_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         history.main(["a", "--since", "yesterday"])
     assert "expected earliest" in capsys.readouterr().err
+    assert history.main(["a", "--since", "0001-01-01"]) == 2
+    assert "out of range" in capsys.readouterr().err

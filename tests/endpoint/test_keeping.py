@@ -223,6 +223,12 @@ def test_a_stream_is_acknowledged_in_order_and_found_again_after_a_restart(tmp_p
             publisher.keep("t", data_dir=tmp_path / "log")
     with lan.make("keeper") as keeper:
         again = keeper.keep("kept/#", data_dir=tmp_path / "log")
+        (tmp_path / "link").symlink_to(tmp_path / "log")
+        assert keeper.keep("t", data_dir=f"{tmp_path}/link/").log is again.log
+        wrong: Any
+        for wrong in ("", 5):
+            with pytest.raises(glue.ConfigurationError, match="expected the path of a directory"):
+                keeper.keep("t", data_dir=wrong)
         assert kept(again) == [*(b"%d" % number for number in range(500)), b'{"a":1}']
 
 
