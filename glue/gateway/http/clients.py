@@ -5,6 +5,7 @@ A stream may stay open for days, so it asks again when tokens or rules have chan
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
@@ -46,8 +47,12 @@ class Permit:
             self._refusal = error.detail
         else:
             lost = [pattern for pattern in self._patterns if not self.rights.may_subscribe(pattern)]
-            self._refusal = f"this client may no longer read {lost[0]!r:.200}" if lost else ""
-        self._door.statistics["streams ended: the right to read was taken away"] += bool(self._refusal)
+            if lost:
+                rule = self.rights.refused_by("subscribe", lost[0])
+                self._refusal = f"{self.rights} may no longer read {lost[0]!r:.200}: {rule}"
+        if self._refusal:
+            self._door.statistics["streams ended: the right to read was taken away"] += 1
+            tell_refusal(self._door, self._request, self._refusal)
         return self._refusal
 
 
@@ -70,6 +75,11 @@ def rights_of(door: Door, request: web.Request) -> Rights:
         door.statistics["requests refused: no token, or a wrong one"] += 1
         raise _unauthorized("this token is not known" if token else "a token is needed: Authorization: Bearer …")
     return within_group(rights, door.rules)
+
+
+def tell_refusal(door: Door, request: web.Request, reason: str) -> None:
+    """Log why a client was refused; see `Refusals`."""
+    door.refusals.tell(time.monotonic(), f"{request.remote or 'local'}: {reason}")
 
 
 @lru_cache(1024)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +19,10 @@ from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.publishing import ACKS_TIME, Publisher
 from glue.gateway.http.tokens import Access
 from glue.gateway.http.typed import TypedTopics
+from glue.gateway.refusals import Refusals
 from glue.gateway.rights import Rights
+
+logger = logging.getLogger("glue.http")
 
 
 class Door:
@@ -42,6 +46,8 @@ class Door:
         """The rules of the group; None without identities."""
         self._publisher = Publisher(endpoint)
         self.statistics: Counter[str] = Counter()
+        self.refusals = Refusals(logger.warning)
+        """What clients are refused, for the log."""
         self.describe: Callable[[], dict[str, Any]] = dict
         """Returns the OpenAPI description of the routes; set by the server."""
         self.streams = 0

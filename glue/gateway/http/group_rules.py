@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from glue.gateway.http.tokens import MODEL, Rights
 from glue.gateway.rights import Rights as GroupRules
+
+if TYPE_CHECKING:
+    from glue.security.rules import Decision
+
+ON_KEYS: Final = {"publish": "write", "subscribe": "read"}
+"""What the rules call it where a topic stands for keys of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +26,23 @@ class GroupRights(Rights):
 
     def may_publish(self, topic: str) -> bool:
         """Whether the client may publish to a topic, or ask its responders."""
-        return Rights.may_publish(self, topic) and self._is_allowed("publish", "write", topic)
+        return Rights.may_publish(self, topic) and self._decide("publish", topic).allowed
 
     def may_subscribe(self, pattern: str) -> bool:
         """Whether the client may read all topics of a pattern."""
-        return Rights.may_subscribe(self, pattern) and self._is_allowed("subscribe", "read", pattern)
+        return Rights.may_subscribe(self, pattern) and self._decide("subscribe", pattern).allowed
 
-    def _is_allowed(self, action: str, action_on_keys: str, topic: str) -> bool:
-        if self.rules is None:
-            return True
+    def refused_by(self, action: str, pattern: str) -> str:
+        """The patterns of the token, or the rule of the group."""
+        if not (Rights.may_publish(self, pattern) if action == "publish" else Rights.may_subscribe(self, pattern)):
+            return Rights.refused_by(self, action, pattern)
+        return self._decide(action, pattern).rule
+
+    def _decide(self, action: str, topic: str) -> Decision:
+        assert self.rules is not None
         if topic.startswith(MODEL):
-            action, topic = action_on_keys, topic.removeprefix(MODEL)
-        return self.rules.decide(self.rules.visitor(self.name), action, topic).allowed
+            action, topic = ON_KEYS[action], topic.removeprefix(MODEL)
+        return self.rules.decide(self.rules.visitor(self.name), action, topic)
 
 
 def within_group(rights: Rights, rules: GroupRules | None) -> Rights:

@@ -44,7 +44,7 @@ async def page(door: Door, rights: Rights, request: web.Request) -> web.Response
 def check_admin(rights: Rights) -> None:
     """Raise ProblemError unless a client may see the network as a whole."""
     if not rights.admin:
-        raise ProblemError(403, "this needs admin rights")
+        raise ProblemError(403, f"{rights} has no admin rights, which this needs (glue http token new --admin)")
 
 
 async def endpoints(door: Door, rights: Rights, request: web.Request) -> web.Response:

@@ -19,6 +19,9 @@ from glue.errors import (
 
 CONTENT_TYPE: Final = "application/problem+json"
 
+REFUSALS: Final = frozenset({401, 403, 413, 429, 503})
+"""The status of answers that refuse what was asked: for want of a right, or of room. They are logged."""
+
 STATUS_OF: Final = (
     (NoResponderError, 404),
     (RequestTimeoutError, 504),

@@ -111,13 +111,15 @@ def number(request: web.Request, name: str, default: float, most: float, least: 
 def check_publish(rights: Rights, topic: str) -> None:
     """Raise ProblemError unless a client may publish to a topic."""
     if not rights.may_publish(topic):
-        raise ProblemError(403, f"this client may not publish to {topic!r:.200}")
+        rule = rights.refused_by("publish", topic)
+        raise ProblemError(403, f"{rights} may not publish to {topic!r:.200}: {rule}")
 
 
 def check_subscribe(rights: Rights, pattern: str) -> None:
     """Raise ProblemError unless a client may read all topics of a pattern."""
     if not rights.may_subscribe(pattern):
-        raise ProblemError(403, f"this client may not read {pattern!r:.200}")
+        rule = rights.refused_by("subscribe", pattern)
+        raise ProblemError(403, f"{rights} may not read {pattern!r:.200}: {rule}")
 
 
 def start_time(text: str) -> float:

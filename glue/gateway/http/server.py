@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,10 +20,10 @@ from aiohttp.web_protocol import RequestHandler
 import glue
 from glue.errors import ConfigurationError, GlueError
 from glue.gateway.http import carrier, models, overview, resources, topics
-from glue.gateway.http.clients import rights_of
+from glue.gateway.http.clients import rights_of, tell_refusal
 from glue.gateway.http.descriptions import openapi_document
 from glue.gateway.http.door import Door
-from glue.gateway.http.problems import CONTENT_TYPE, ProblemError, problem_of
+from glue.gateway.http.problems import CONTENT_TYPE, REFUSALS, ProblemError, problem_of
 from glue.gateway.http.routes import Route
 from glue.gateway.http.tokens import EVERYTHING, Rights
 
@@ -96,7 +97,7 @@ class Server:
         manager, limits = self._runner.server, self._door.limits
         assert manager is not None
         if len(manager.connections) >= limits.connections:
-            self._door.statistics["connections refused: too many"] += 1
+            self._tell("connections refused: too many")
             return Full()
         handler: RequestHandler = RequestHandler(
             manager, loop=asyncio.get_running_loop(), keepalive_timeout=limits.keep_alive, access_log=None,  # type: ignore[arg-type]
@@ -118,7 +119,7 @@ class Server:
                 elif now - since > FIRST_REQUEST:
                     del self._young[handler]
                     handler.transport.abort()
-                    self._door.statistics["connections closed: no request came"] += 1
+                    self._tell("connections closed: no request came")
             self._cut_suspended(now)
 
     def _cut_suspended(self, now: float) -> None:
@@ -135,9 +136,14 @@ class Server:
             if now - since > self._door.limits.send_time:
                 assert handler.transport is not None
                 handler.transport.abort()
-                self._door.statistics["connections cut: the client read nothing"] += 1
+                self._tell("connections cut: the client read nothing")
             else:
                 self._unread[handler] = since, waiting
+
+    def _tell(self, cause: str) -> None:
+        """Count and log what became of a connection."""
+        self._door.statistics[cause] += 1
+        self._door.refusals.tell(time.monotonic(), cause)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -165,11 +171,16 @@ def application(door: Door, cors: frozenset[str]) -> web.Application:
                 return preflight()
             answer: web.StreamResponse = await handler(request)
         except ProblemError as error:
+            if error.status in REFUSALS:
+                tell_refusal(door, request, error.detail)
             return _problem(error)
         except web.HTTPException as error:
             return _problem(ProblemError(error.status, error.reason, _allowed(error)))
         except (GlueError, ValueError, TypeError, ConnectionError) as error:
-            return _problem(problem_of(error))
+            problem = problem_of(error)
+            if problem.status in REFUSALS:
+                tell_refusal(door, request, problem.detail)
+            return _problem(problem)
         except Exception:
             logger.exception("a request failed: %s %.200s", request.method, request.path)
             return _problem(ProblemError(500, "the door has a fault; its log tells more"))

@@ -16,9 +16,9 @@ import orjson
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from glue.errors import ClosedError, GlueError
-from glue.gateway.http.clients import Permit
+from glue.gateway.http.clients import Permit, tell_refusal
 from glue.gateway.http.door import Door
-from glue.gateway.http.problems import ProblemError, problem_of
+from glue.gateway.http.problems import REFUSALS, ProblemError, problem_of
 from glue.gateway.http.routes import check_publish, check_subscribe
 from glue.gateway.http.sources import HistorySource, TailSource, source_of
 from glue.gateway.http.tokens import Rights
@@ -134,13 +134,20 @@ async def write(door: Door, request: web.Request, response: web.StreamResponse, 
         async with asyncio.timeout(door.limits.send_time):
             await response.write(data)
     except TimeoutError:
-        door.statistics["streams cut: the client read nothing"] += 1
-        if request.transport is not None:
-            request.transport.abort()
+        _cut(door, request)
         return False
     except (ConnectionError, RuntimeError):
         return False
     return True
+
+
+def _cut(door: Door, request: web.Request) -> None:
+    """Cut a client that reads nothing."""
+    cause = "streams cut: the client read nothing"
+    door.statistics[cause] += 1
+    tell_refusal(door, request, cause)
+    if request.transport is not None:
+        request.transport.abort()
 
 
 async def _websocket(
@@ -157,10 +164,10 @@ async def _websocket(
                 break
             try:
                 await _take(door, permit, request, socket, message.data, more, writers)
-            except ProblemError as error:
-                await socket.send_json({"error": error.detail, "status": error.status})
-            except (GlueError, ValueError, TypeError) as error:
-                problem = problem_of(error)
+            except (ProblemError, GlueError, ValueError, TypeError) as error:
+                problem = error if isinstance(error, ProblemError) else problem_of(error)
+                if problem.status in REFUSALS:
+                    tell_refusal(door, request, problem.detail)
                 await socket.send_json({"error": problem.detail, "status": problem.status})
     except (ConnectionError, RuntimeError):
         pass
@@ -231,8 +238,6 @@ async def _to_socket(
                 async with asyncio.timeout(door.limits.send_time):
                     await socket.send_str(line.decode())
     except TimeoutError:
-        door.statistics["streams cut: the client read nothing"] += 1
-        if request.transport is not None:
-            request.transport.abort()
+        _cut(door, request)
     except (ConnectionError, RuntimeError, ClosedError):
         return

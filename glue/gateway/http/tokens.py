@@ -49,6 +49,13 @@ class Rights:
         """Whether the client may read all topics of a pattern."""
         return self.admin or any(covers(own, pattern) for own in self.subscribe)
 
+    def refused_by(self, action: str, pattern: str) -> str:
+        """Return why the client may not "publish" or "subscribe", in words; asked after a refusal."""
+        return f"no {action} pattern of {'its token' if self.name else 'clients without a token'} covers it"
+
+    def __str__(self) -> str:
+        return f"client {self.name!r}" if self.name else "a client without a token"
+
 
 EVERYTHING: Final = Rights("", ("#",), ("#",), True)
 

@@ -21,6 +21,9 @@ class Access(Protocol):
     def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool:
         """Whether a client may "read" a topic filter or "write" a topic."""
 
+    def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
+        """Return the rule by which `authorize` has just refused this, in words."""
+
     def changed(self) -> bool:
         """Whether decisions may differ from earlier ones; called every few seconds. May read files, for a moment."""
 
@@ -42,6 +45,10 @@ class Everybody:
     def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool:
         """Everything is allowed, unless the identity has rules."""
         return allowed(identity, client_id, action, name)
+
+    def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
+        """Only the identity has rules."""
+        return "no rule of the user allows it"
 
     def changed(self) -> bool:
         """Nothing changes."""

@@ -7,6 +7,7 @@ clients go to `published`, for the rest of the network; `deliver` takes messages
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -84,10 +85,10 @@ class Broker(Moving):
                 self.end(now, client, codes.NOT_AUTHORIZED, f"user {identity.user} may not connect any more")
                 continue
             for name, subscription in list(session.subscriptions.items()):
-                if not self.access.authorize(identity, session.client_id, READ, name):
+                if not self.may(client, READ, name):
                     self.subscriptions.remove(subscription)
                     self.note_event(session, "unsub", name)
-                    self.count_refusal(client, READ, name)
+                    self.refuse(now, client, READ, name)
 
     def deliver(self, now: float, run: Publish) -> None:
         """Deliver a run that another endpoint published."""
@@ -105,10 +106,9 @@ class Broker(Moving):
             self._read_properties(now, client, run)
         client.received += run.count
         self.statistics["messages received"] += run.count
-        code = codes.SUCCESS
-        if not self._may_write(client, run.topic):
-            code = codes.NOT_AUTHORIZED
-            self.count_refusal(client, WRITE, run.topic, run.count)
+        code, reason = codes.SUCCESS, ""
+        if not self.may(client, WRITE, run.topic):
+            code, reason = codes.NOT_AUTHORIZED, self.refuse(now, client, WRITE, run.topic, run.count)
         if run.qos == 0:
             if code == codes.SUCCESS:
                 self._accept(now, client, run)
@@ -121,12 +121,16 @@ class Broker(Moving):
                 is_stored = self.stored_to != before
                 self.promise(client, encoder.acknowledgements(codes.PUBACK, run.ids), is_stored)
             else:
-                answers = [encoder.acknowledgement(client.version, codes.PUBACK, one, code) for one in run.ids]
+                answers = [self._refusal_of(client, codes.PUBACK, one, code, reason) for one in run.ids]
                 self.promise(client, b"".join(answers), False)
             return
-        self._publish_once(now, client, run, code)
+        self._publish_once(now, client, run, code, reason)
 
-    def _publish_once(self, now: float, client: Client, run: Publish, code: int) -> None:
+    def _refusal_of(self, client: Client, kind: int, number: int, code: int, reason: str) -> bytes:
+        """The answer to a message that is refused."""
+        return self.explained(client, reason, partial(encoder.acknowledgement, client.version, kind, number, code))
+
+    def _publish_once(self, now: float, client: Client, run: Publish, code: int, reason: str) -> None:
         """Take messages of QoS 2, except messages taken before, with ids that wait for a PUBREL."""
         session = client.session
         assert session is not None
@@ -149,15 +153,7 @@ class Broker(Moving):
             return
         for number in run.ids:  # 3.1.1 knows no refusal: the message is acknowledged, and dropped
             refusal = code if client.version == V5 else codes.SUCCESS
-            self.promise(client, encoder.acknowledgement(client.version, codes.PUBREC, number, refusal), False)
-
-    def _may_write(self, client: Client, topic: str) -> bool:
-        identity = client.identity
-        assert identity is not None
-        assert client.session is not None
-        if topic.startswith("$"):
-            return False  # $SYS is the broker's, $glue the network's
-        return self.access.authorize(identity, client.session.client_id, WRITE, topic)
+            self.promise(client, self._refusal_of(client, codes.PUBREC, number, refusal, reason), False)
 
     def _read_properties(self, now: float, client: Client, run: Publish) -> None:
         """Look up or set a topic alias, and begin the lifetime."""

@@ -14,6 +14,7 @@ from glue.gateway.mqtt.leaving import Leaving
 from glue.gateway.mqtt.packets import Connect, Will
 from glue.gateway.mqtt.session import Client, Session
 from glue.gateway.mqtt.stored import will_value
+from glue.gateway.mqtt.subscribing import HIDDEN
 
 OLD_ID_LENGTH = 23
 """Characters of a client id in MQTT 3.1, which refuses longer ones."""
@@ -27,7 +28,8 @@ class Connecting(Leaving):
         client = Client(link, remote, now, self.limits.packet_size)
         if len(self.clients) >= self.limits.clients:
             self.statistics["connections refused"] += 1
-            self.warn(f"{remote.address}: refused, {self.limits.clients} clients are connected")
+            full = f"refused, {self.limits.clients} clients are connected"
+            self.refusals.tell(now, f"{remote.address}: {full}", f"{remote.host}: {full}")
             client.is_closing = True
             self.changed[client] = None
             return client
@@ -80,7 +82,8 @@ class Connecting(Leaving):
         self.statistics[f"connects refused, {refusal.code:#04x}"] += 1
         assert client.connect is not None
         name = client.connect.client_id
-        self.warn(f"{client.remote.address}: client {name!r} is refused: {refusal.reason}")
+        what = f"client {name!r} is refused: {refusal.reason}"
+        self.refusals.tell(now, f"{client.remote.address}: {what}", f"{client.remote.host}: {what}")
         properties = {"reason_string": refusal.reason}
         answer = encoder.connack(client.version, refusal.code, False, properties)
         if len(answer) > client.connect.properties.get("maximum_packet_size", len(answer)):
@@ -96,8 +99,9 @@ class Connecting(Leaving):
             self._reject(now, client, answer)
             return
         will = packet.will
-        if will is not None and not self._may_leave(client, packet, will, answer):
-            self._reject(now, client, Refusal(codes.NOT_AUTHORIZED, f"the will may not be published to {will.topic!r}"))
+        if will is not None and (rule := self._denial_of(will, packet.client_id, answer)):
+            reason = f"the will may not be published to {will.topic!r:.200}: {rule}"
+            self._reject(now, client, Refusal(codes.NOT_AUTHORIZED, reason))
             return
         client.identity = answer
         self.enter(now, client, packet)
@@ -170,9 +174,13 @@ class Connecting(Leaving):
         if will is not None or session.will is not None:
             self.store.note("will", session.client_id, will_value(will))
 
-    def _may_leave(self, client: Client, packet: Connect, will: Will, identity: Identity) -> bool:
-        allowed = self.access.authorize(identity, packet.client_id, WRITE, will.topic)
-        return allowed and not will.topic.startswith("$")
+    def _denial_of(self, will: Will, client_id: str, identity: Identity) -> str:
+        """The rule by which a will may not be published, "" if it may."""
+        if will.topic.startswith(HIDDEN[WRITE]):
+            return f"no client may {WRITE} topics below {HIDDEN[WRITE]}"
+        if self.access.authorize(identity, client_id, WRITE, will.topic):
+            return ""
+        return self.access.refused_by(identity, client_id, WRITE, will.topic)
 
     def _new_id(self) -> str:
         return f"glue-{self._random.getrandbits(64):016x}"

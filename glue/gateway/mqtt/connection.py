@@ -158,9 +158,7 @@ class Plain(Connection):
         if self.client is not None and not self.client.version and data[:2] == b"\x16\x03":
             self.client.reason = "a TLS client on the plain port"
             self.door.broker.statistics["TLS on the plain port"] += 1
-            self.door.broker.warn(
-                f"{self.client.remote.address}: a TLS client on the plain port; it needs the TLS port"
-            )
+            tell_refusal(self.door.broker, self.client.remote, "a TLS client on the plain port; it needs the TLS port")
             assert self.transport is not None
             self.transport.abort()
             return
@@ -181,7 +179,7 @@ class Handshake(asyncio.Protocol):
 
     async def _upgrade(self, transport: asyncio.Transport) -> None:
         connection = self._kind(self._door)
-        address = _address(transport.get_extra_info("peername"))
+        remote = Remote(_address(transport.get_extra_info("peername")))
         broker = self._door.broker
         try:
             upgraded = await self._door.loop.start_tls(
@@ -191,12 +189,17 @@ class Handshake(asyncio.Protocol):
             broker.statistics["TLS handshakes failed"] += 1
             is_plain = getattr(error, "reason", "") in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL")
             cause = "it does not speak TLS; it needs the plain port" if is_plain else str(error)
-            broker.warn(f"{address}: TLS handshake failed: {cause}")
+            tell_refusal(broker, remote, f"TLS handshake failed: {cause}")
             with contextlib.suppress(Exception):
                 transport.abort()
             return
         if upgraded is not None:
             connection.connection_made(upgraded)
+
+
+def tell_refusal(broker: Broker, remote: Remote, reason: str) -> None:
+    """Log why a connection was refused; see `Refusals`."""
+    broker.refusals.tell(time.monotonic(), f"{remote.address}: {reason}", f"{remote.host}: {reason}")
 
 
 def _address(peer: Any) -> str:

@@ -104,7 +104,7 @@ def read_rules(path: Path) -> tuple[dict[str, list[Rule]], list[Rule]]:
         elif kind in ("topic", "pattern") and rest:
             first, _, name = rest.partition(" ")
             action, name = (ACTIONS[first], name.strip()) if first in ACTIONS and name else (READ + WRITE, rest)
-            (everybody if kind == "pattern" else users[user]).append(Rule(action, name))
+            (everybody if kind == "pattern" else users[user]).append(Rule(action, name, number))
         else:
             raise ConfigurationError(f"{path}, line {number}: expected `user NAME`, `topic …` or `pattern …`")
     return users, everybody
@@ -209,14 +209,28 @@ class FileAccess:
             found = self._remembered[key] = self._decide(identity.user, client_id, action, name)
         return found
 
+    def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
+        """The line that denies it, or that there is none which allows it."""
+        path, denial = self._paths["rules"], self._denial(identity.user, name)
+        if denial is None:
+            return f"no rule in {path} allows it"
+        return f"{path}, line {denial.line}: deny {denial.topic_filter}"
+
     def _decide(self, user: str, client_id: str, action: str, name: str) -> bool:
-        assert self._rules is not None
-        users, everybody = self._rules
-        _, name = shared_parts(name)
-        rules = [*users.get(user, ()), *everybody]
-        if any(not rule.action and covers(rule.topic_filter, name) for rule in rules):
+        if self._denial(user, name) is not None:
             return False
-        return any(rule.allows(action, name, client_id, user) for rule in rules)
+        _, name = shared_parts(name)
+        return any(rule.allows(action, name, client_id, user) for rule in self._rules_of(user))
+
+    def _denial(self, user: str, name: str) -> Rule | None:
+        """The first rule that denies a user everything about a topic or a topic filter."""
+        _, name = shared_parts(name)
+        denials = (rule for rule in self._rules_of(user) if not rule.action)
+        return next((rule for rule in denials if covers(rule.topic_filter, name)), None)
+
+    def _rules_of(self, user: str) -> list[Rule]:
+        users, everybody = self._rules or ({}, [])
+        return [*users.get(user, ()), *everybody]
 
 
 def _stamp(path: Path | None) -> object:

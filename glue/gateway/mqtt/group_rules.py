@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.identity import READ, Identity, Refusal, Remote
 from glue.gateway.mqtt.packets import Connect
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.rights import Rights
+
+if TYPE_CHECKING:
+    from glue.security.rules import Decision
 
 SYSTEM = "$SYS/"
 """The topics of the broker itself, which the group has no rules about."""
@@ -31,10 +36,17 @@ class GroupAccess:
         """Whether the door and the group allow it."""
         if not self._door.authorize(identity, client_id, action, name):
             return False
-        if name.startswith(SYSTEM):
-            return True
+        return name.startswith(SYSTEM) or self._decide(identity, action, name).allowed
+
+    def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
+        """The rule of the door, or of the group."""
+        if not self._door.authorize(identity, client_id, action, name):
+            return self._door.refused_by(identity, client_id, action, name)
+        return self._decide(identity, action, name).rule
+
+    def _decide(self, identity: Identity, action: str, name: str) -> Decision:
         asked = "subscribe" if action == READ else "publish"
-        return self._rights.decide(self._rights.visitor(identity.user), asked, shared_parts(name)[1]).allowed
+        return self._rights.decide(self._rights.visitor(identity.user), asked, shared_parts(name)[1])
 
     def changed(self) -> bool:
         """Whether one of both has changed."""

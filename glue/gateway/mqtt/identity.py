@@ -7,7 +7,7 @@ name. What no rule allows is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from glue.gateway.mqtt.codes import NOT_AUTHORIZED
 
@@ -20,6 +20,8 @@ class Rule:
 
     action: str
     topic_filter: str
+    line: int = field(default=0, compare=False)
+    """Where it is in its file."""
 
     def allows(self, action: str, name: str, client_id: str, user: str) -> bool:
         """Whether the rule allows this for a topic or a topic filter."""
@@ -58,6 +60,11 @@ class Remote:
     certificate: str = ""
     is_local: bool = False
     """Whether it is on this machine."""
+
+    @property
+    def host(self) -> str:
+        """The address without the port, which is another one for each connection."""
+        return self.address.rpartition(":")[0] or self.address
 
 
 def covers(own: str, other: str) -> bool:

@@ -29,7 +29,8 @@ class Leaving(Subscribing):
         """Close a connection, and tell a client of MQTT 5 why, and which `other` server. The will is published."""
         if client.is_closing:
             return
-        self.warn(f"{client.name}: connection is closed: {reason}")
+        who = client.remote.host if client.session is None else client.name
+        self.refusals.tell(now, f"{client.name}: connection is closed: {reason}", f"{who}: {reason}")
         properties = {"reason_string": reason, **({"server_reference": other} if other else {})}
         if client.version == V5:
             if client.session is None:
@@ -97,7 +98,7 @@ class Leaving(Subscribing):
         if len(self.absent) > self.limits.sessions:
             oldest = next(iter(self.absent))
             self.statistics["sessions ended for room"] += 1
-            self.warn(f"the session of {oldest.client_id} ends: {self.limits.sessions} clients are away")
+            self.refusals.tell(now, f"the session of {oldest.client_id} ends: {self.limits.sessions} clients are away")
             self.end_session(now, oldest)
 
     def _check_will(self, session: Session, now: float) -> None:
@@ -123,7 +124,8 @@ class Leaving(Subscribing):
         """Deliver a run of messages, keep the last one if retained, and pass the run on to the network."""
         if run.retain and not self.retain(run):
             self.statistics["retained messages refused"] += 1
-            self.warn(f"no room to retain {run.topic!r}: {self.limits.retained} topics are retained")
+            full = f"{self.limits.retained} topics are retained"
+            self.refusals.tell(now, f"no room to retain {run.topic!r:.200}: {full}", full)
         if sender is not None and self.watchers:
             self.note_publish(sender.name, run)
         self.remember(now, run, sender, ids)

@@ -45,6 +45,7 @@ class PluginAccess:
     def __init__(self, plugins: Sequence[Plugin], otherwise: Access) -> None:
         self._plugins = plugins
         self._otherwise = otherwise
+        self._decided = ""  # the plug-in that has refused last, "" if it was the access
 
     def authenticate(self, connect: Connect, remote: Remote) -> Identity | Refusal | None:
         """Never known at once: a plug-in may take time."""
@@ -65,15 +66,22 @@ class PluginAccess:
 
     def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool:
         """The first decision of a plug-in, else the one of the door. A plug-in that fails refuses."""
+        self._decided = ""
         for plugin in self._plugins:
             try:
                 decision = plugin.authorize(identity, client_id, action, name)
             except Exception:
                 logger.exception("plug-in %s failed to authorize a client", type(plugin).__name__)
+                self._decided = f"plug-in {type(plugin).__name__} failed"
                 return False
             if decision is not None:
+                self._decided = f"plug-in {type(plugin).__name__}"
                 return decision
         return self._otherwise.authorize(identity, client_id, action, name)
+
+    def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
+        """The plug-in, or the rule of the door."""
+        return self._decided or self._otherwise.refused_by(identity, client_id, action, name)
 
     def changed(self) -> bool:
         """As the access of the door says."""

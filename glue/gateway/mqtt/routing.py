@@ -202,8 +202,9 @@ class Routing(Persisting):
         if client.is_full and not client.is_stuck and client.full_since + self.limits.stuck_after <= now:
             client.is_stuck = True
             self.statistics["connections stuck"] += 1
-            self.warn(
-                f"{client.name} has taken nothing for {self.limits.stuck_after} s; its messages of QoS 0 are dropped"
+            self.refusals.tell(
+                now,
+                f"{client.name} has taken nothing for {self.limits.stuck_after} s; its messages of QoS 0 are dropped",
             )
             self.release(client)
 

@@ -15,6 +15,7 @@ from glue.gateway.mqtt.retained import Retained
 from glue.gateway.mqtt.session import Client, Session, Subscription
 from glue.gateway.mqtt.subscriptions import Subscriptions
 from glue.gateway.mqtt.timers import Action, Timers
+from glue.gateway.refusals import Refusals
 
 Log = Callable[[int, str], None]
 
@@ -48,6 +49,8 @@ class BrokerState:
         self.watchers: Sequence[Plugin] = ()
         """Plug-ins that see sessions and messages."""
         self.wall_clock: Callable[[], float] = lambda: 0.0
+        self.refusals = Refusals(self.warn)
+        """What clients are refused, for the log."""
         self._random = random
         self._timers = Timers()
 
@@ -70,7 +73,7 @@ class BrokerState:
             self._timers.call_off(one)
 
     def warn(self, text: str) -> None:
-        """Log a refusal or a loss."""
+        """Log a loss or a fault; what may come often goes to `refusals`."""
         self.log(logging.WARNING, text)
 
     def note_session(self, session: Session, event: str) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from glue.gateway.mqtt import codes, encoder
-from glue.gateway.mqtt.identity import READ
+from glue.gateway.mqtt.codes import V5
+from glue.gateway.mqtt.identity import READ, WRITE
 from glue.gateway.mqtt.packets import Publish, Subscribe, Unsubscribe, Wanted
+from glue.gateway.mqtt.properties import Properties
 from glue.gateway.mqtt.routing import Routing
 from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription
 from glue.gateway.mqtt.subscriptions import SHARE
+
+HIDDEN = {READ: "$glue/", WRITE: "$"}
+"""The topics that no client may read or write: those of glue itself, and those of the broker, too."""
+
+REASON = 1_000
+"""Characters of a reason that clients are told."""
 
 
 class Subscribing(Routing):
@@ -21,11 +32,14 @@ class Subscribing(Routing):
         assert session is not None
         is_bridge = client.connect is not None and client.connect.is_bridge
         (identifier,) = packet.properties.get("subscription_identifier", [0])
-        answers, replays = [], []
+        answers: list[int] = []
+        replays: list[Subscription] = []
+        reasons: dict[str, None] = {}
         for wanted in packet.wanted:
-            code = self._refusal(client, session, wanted)
+            code, reason = self._refusal(now, client, session, wanted)
             if code != codes.SUCCESS:
                 answers.append(code)
+                reasons[reason] = None
                 continue
             no_local, as_published = wanted.no_local or is_bridge, wanted.retain_as_published or is_bridge
             subscription = Subscription(session, wanted.filter, wanted.qos, no_local, as_published, identifier)
@@ -38,29 +52,54 @@ class Subscribing(Routing):
             if wanted.retain_handling == 0 or (wanted.retain_handling == 1 and is_new):
                 replays.append(subscription)
         is_promised = self.promises_subscriptions and session.is_kept
-        self.promise(client, encoder.suback(client.version, packet.id, answers), is_promised)
+        answer = self.explained(client, "; ".join(reasons), partial(encoder.suback, client.version, packet.id, answers))
+        self.promise(client, answer, is_promised)
         self.changed[client] = None
         for subscription in replays:
             self._replay(now, session, subscription)
 
-    def _refusal(self, client: Client, session: Session, wanted: Wanted) -> int:
-        """Return why a topic filter cannot be subscribed to; SUCCESS if it can."""
+    def _refusal(self, now: float, client: Client, session: Session, wanted: Wanted) -> tuple[int, str]:
+        """Return why a topic filter cannot be subscribed to, also in words; SUCCESS if it can."""
         assert client.identity is not None
         is_new = wanted.filter not in session.subscriptions
         if is_new and len(session.subscriptions) >= self.limits.subscriptions:
-            self.warn(f"{client.name} has {self.limits.subscriptions} subscriptions, the most of a session")
-            return codes.QUOTA_EXCEEDED
-        hidden = wanted.filter.startswith("$glue/")
-        if hidden or not self.access.authorize(client.identity, session.client_id, READ, wanted.filter):
-            self.count_refusal(client, READ, wanted.filter)
-            return codes.NOT_AUTHORIZED
-        return codes.SUCCESS
+            reason = f"{self.limits.subscriptions} subscriptions are the most of a session"
+            self.refusals.tell(now, f"{client.name} may not subscribe to {wanted.filter!r:.200}: {reason}")
+            return codes.QUOTA_EXCEEDED, reason
+        if self.may(client, READ, wanted.filter):
+            return codes.SUCCESS, ""
+        return codes.NOT_AUTHORIZED, self.refuse(now, client, READ, wanted.filter)
 
-    def count_refusal(self, client: Client, action: str, name: str, count: int = 1) -> None:
-        """Count and log that a client may not do something."""
+    def may(self, client: Client, action: str, name: str) -> bool:
+        """Whether a client may read a topic filter or write a topic."""
+        identity, session = client.identity, client.session
+        assert identity is not None
+        assert session is not None
+        if name.startswith(HIDDEN[action]):
+            return False
+        return self.access.authorize(identity, session.client_id, action, name)
+
+    def refuse(self, now: float, client: Client, action: str, name: str, count: int = 1) -> str:
+        """Count and tell that a client may not do something; returns the rule."""
+        identity, session = client.identity, client.session
+        assert identity is not None
+        assert session is not None
         self.statistics[f"refused to {action}"] += count
-        user = client.identity.user if client.identity is not None else ""
-        self.warn(f"{client.name} (user {user or 'anonymous'}) may not {action} {name!r}")
+        if name.startswith(HIDDEN[action]):
+            rule = f"no client may {action} topics below {HIDDEN[action]}"
+        else:
+            rule = self.access.refused_by(identity, session.client_id, action, name)
+        who = f"{client.name} (user {identity.user or 'anonymous'})"
+        self.refusals.tell(now, f"{who} may not {action} {name!r:.200}: {rule}")
+        return rule
+
+    def explained(self, client: Client, reason: str, answer: Callable[[Properties | None], bytes]) -> bytes:
+        """An answer with a reason in words, if the client takes them (MQTT 5, 3.1.2.11.7)."""
+        assert client.connect is not None
+        if not reason or client.version != V5 or not client.connect.properties.get("request_problem_information", 1):
+            return answer(None)
+        found = answer({"reason_string": reason[:REASON]})
+        return found if len(found) <= client.packet_size else answer(None)
 
     def _replay(self, now: float, session: Session, subscription: Subscription) -> None:
         """Send the retained messages that match a new subscription; shared ones get none (MQTT 5, 4.8.2)."""

@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from glue.errors import MissingExtraError
-from glue.gateway.mqtt.connection import Connection, Listener
+from glue.gateway.mqtt.connection import Connection, Listener, tell_refusal
 
 try:
     from websockets.frames import Frame, Opcode
@@ -61,7 +61,7 @@ class WebsocketConnection(Connection):
         if self._machine.state is not OPEN and self.client is not None:
             self.client.reason = f"no websocket: {response.status_code} {response.reason_phrase}"
             self.door.broker.statistics["websocket handshakes failed"] += 1
-            self.door.broker.warn(f"{self.client.remote.address}: {self.client.reason}")
+            tell_refusal(self.door.broker, self.client.remote, self.client.reason)
 
     def _take(self, frame: Frame, payloads: list[bytes]) -> None:
         if frame.opcode in (Opcode.BINARY, Opcode.CONT):

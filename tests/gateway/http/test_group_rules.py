@@ -37,6 +37,16 @@ def test_a_client_may_what_both_its_token_and_the_group_allow() -> None:
     assert not anna.may_publish("$model/plant/key")
 
 
+def test_a_refusal_names_the_token_or_the_rule_of_the_group() -> None:
+    anna = within_group(
+        Rights("anna", publish=("#", "$model/#"), subscribe=("home/+", "other/#", "$model/plant/#")), group()
+    )
+    assert anna.refused_by("publish", "public/lamp") == "no rule allows http/anna to publish public/lamp"
+    assert anna.refused_by("subscribe", "home/#") == "no subscribe pattern of its token covers it"
+    assert anna.refused_by("subscribe", "other/x") == "no rule allows door to subscribe other/x"
+    assert anna.refused_by("publish", "$model/plant/key") == "no rule allows http/anna to write plant/key"
+
+
 def test_a_client_without_a_name_is_one_in_the_rules_of_the_group() -> None:
     nobody = within_group(EVERYTHING, group())
     assert (nobody.may_subscribe("public/x"), nobody.may_publish("public/x"), nobody.may_subscribe("home/x")) == (

@@ -120,9 +120,10 @@ def test_refusals_have_their_reason_at_clients_of_version_5(files: tuple[Path, P
     device.send(mqtt.subscribe(1, ("#", 0), ("public/#", 1), version=5), mqtt.publish("t", b"", 1, 2, version=5))
     device.send(mqtt.publish("t", b"", 2, 3, version=5), mqtt.publish("t", b"", version=5))
     suback, puback, pubrec = device.read()
-    assert suback.body[3:] == bytes((codes.NOT_AUTHORIZED, 1))
-    assert puback.body == bytes((0, 2, codes.NOT_AUTHORIZED))
-    assert pubrec.body == bytes((0, 3, codes.NOT_AUTHORIZED))
+    reason = mqtt.properties(b"\x1f" + mqtt.text(f"no rule in {files[1]} allows it"))
+    assert suback.body[2:] == reason + bytes((codes.NOT_AUTHORIZED, 1))
+    assert puback.body == bytes((0, 2, codes.NOT_AUTHORIZED)) + reason
+    assert pubrec.body == bytes((0, 3, codes.NOT_AUTHORIZED)) + reason
     assert bench.broker.statistics["refused to write"] == 3
     device.send(mqtt.publish("t", b"", 2, 3, version=5))
     assert [sent.body for sent in device.read()] == [pubrec.body], "the packet id was free"
@@ -131,11 +132,58 @@ def test_refusals_have_their_reason_at_clients_of_version_5(files: tuple[Path, P
     assert [(sent.kind, sent.body) for sent in older.read()] == [(4, b"\0\2")]
 
 
+@pytest.mark.parametrize("raw", [b"\x17\x00", b"\x27\0\0\0\x10"], ids=["no reasons wanted", "a small packet size"])
+def test_a_client_that_takes_no_reasons_gets_the_code_alone(files: tuple[Path, Path], raw: bytes) -> None:
+    bench = Bench(FileAccess(rules=files[1], anonymous=True))
+    device = bench.connect("c", 5, raw=raw)
+    device.send(mqtt.publish("t", b"", 1, 2, version=5))
+    assert [sent.body for sent in device.read()] == [bytes((0, 2, codes.NOT_AUTHORIZED))]
+
+
+class Refusing(Plugin):
+    def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool | None:
+        return False if name == "plugged" else None
+
+
+def test_the_log_names_the_rule_of_each_refusal_once(files: tuple[Path, Path]) -> None:
+    bench = Bench(PluginAccess([Refusing()], FileAccess(*files, anonymous=True)))
+    lines: list[str] = []
+    bench.broker.log = lambda level, line: lines.append(line)
+    kitchen = bench.link(5)
+    kitchen.send(mqtt.connect("k", 5, user="kitchen", password=b"secret"))
+    kitchen.send(*(mqtt.publish(name, b"", version=5) for name in ("home/kitchen/secret", "x", "plugged", "$SYS/x")))
+    kitchen.send(*(mqtt.publish("x", b"", version=5) for _ in range(100)), mqtt.subscribe(1, ("$glue/#", 0), version=5))
+    admit(bench, kitchen)
+    line = 1 + RULES.split("\n").index("topic deny home/kitchen/secret")
+    assert [one for one in lines if "may not" in one] == [
+        f"k (user kitchen) may not write 'home/kitchen/secret': {files[1]}, line {line}: deny home/kitchen/secret",
+        f"k (user kitchen) may not write 'x': no rule in {files[1]} allows it",
+        "k (user kitchen) may not write 'plugged': plug-in Refusing",
+        "k (user kitchen) may not write '$SYS/x': no client may write topics below $",
+        "k (user kitchen) may not read '$glue/#': no client may read topics below $glue/",
+    ]
+
+
+def test_a_client_that_is_refused_again_and_again_does_not_fill_the_log(files: tuple[Path, Path]) -> None:
+    bench = Bench(FileAccess(files[0]))
+    lines: list[str] = []
+    bench.broker.log = lambda level, line: lines.append(line)
+    for _ in range(100):
+        device = bench.link(5)
+        device.send(mqtt.connect("k", 5, user="kitchen", password=b"guess"))
+        assert [sent.body[1] for sent in admit(bench, device)] == [codes.BAD_CREDENTIALS]
+    assert [line.partition(": ")[2] for line in lines] == [
+        "client 'k' is refused: wrong user name or password ('kitchen')"
+    ]
+
+
 def test_a_will_that_may_not_be_published_is_refused_at_the_connect(files: tuple[Path, Path]) -> None:
     bench = Bench(FileAccess(rules=files[1], anonymous=True))
     device = bench.link(5)
     device.send(mqtt.connect("c", 5, will=("t", b"", 0, False)))
-    assert [sent.body[1] for sent in device.read()] == [codes.NOT_AUTHORIZED]
+    (answer,) = device.read()
+    assert answer.body[1] == codes.NOT_AUTHORIZED
+    assert f"'t': no rule in {files[1]} allows it".encode() in answer.body
 
 
 def test_changed_files_are_heeded_and_wrong_ones_leave_what_was(files: tuple[Path, Path]) -> None:
@@ -263,6 +311,8 @@ def test_the_rules_of_the_group_decide_about_clients_too_and_changes_end_subscri
     signed = Policy.make(AUTHORITY, 1, policy)
     guard = Guard(own, public_of(AUTHORITY), signed, lambda peer: None, lambda *told: None, lambda policy: None)
     bench = Bench(GroupAccess(Rights("mqtt", guard), Everybody()))
+    lines: list[str] = []
+    bench.broker.log = lambda level, line: lines.append(line)
     anna, other = bench.link(5), bench.link(5)
     anna.send(mqtt.connect("a", 5, user="anna"))
     other.send(mqtt.connect("o", 5))
@@ -271,6 +321,12 @@ def test_the_rules_of_the_group_decide_about_clients_too_and_changes_end_subscri
     other.send(mqtt.subscribe(1, *wanted, version=5))
     assert [sent.body[-4:] for sent in anna.read()][1] == b"\x00\x87\x00\x00"
     assert [sent.body[-4:] for sent in other.read()][1] == b"\x87\x87\x87\x00"
+    assert [line for line in lines if "may not" in line] == [
+        "a (user anna) may not read '#': no rule allows door to subscribe #",
+        "o (user anonymous) may not read 'home/+': no rule allows mqtt/ to subscribe home/+",
+        "o (user anonymous) may not read '#': no rule allows door to subscribe #",
+        "o (user anonymous) may not read '$share/g/home/a': no rule allows mqtt/ to subscribe home/a",
+    ]
     access = bench.broker.access
     assert access.authorize(Identity("anna"), "a", "write", "home/lamp")
     assert not access.authorize(Identity("anna"), "a", "write", "plant/lamp")
