@@ -173,7 +173,11 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="bugs tried side by side; default 2")
     parser.add_argument("--budget", type=float, default=1200.0, help="seconds of tests at most for one bug")
     parser.add_argument("--known", action="store_true", help="only tests whose reach was recorded before")
-    parser.add_argument("--older", action="store_true", help="what tests reached in older sources counts, too")
+    parser.add_argument(
+        "--older",
+        action="store_true",
+        help="what tests reached in older sources counts, too; with --known also older tests",
+    )
     parser.add_argument("--again", action="store_true", help="forget the results of the same sample")
     parser.add_argument("--retry", action="store_true", help="try the survivors of the same sample again")
     return parser.parse_args(words)

@@ -2,7 +2,9 @@
 
 Each place yields one mutant at most, so that no line counts many times. A mutant is one replaced span of the text, so
 a survivor prints as a short diff. Left out is what no test can or should notice: annotations, docstrings, log texts,
-`__all__`, `__slots__`, `__repr__`, assertions, imports, code for type checkers alone, and the constants of `exempt.py`.
+`__all__`, `__slots__`, `__repr__`, assertions, imports, code for type checkers alone (overloads, stubs, methods that
+only say that a subclass has them), and the constants of `exempt.py`. So is a change that leaves a program's meaning as
+it is: whether a maximum is replaced by its equal, and in which order two values are compared for equality.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 SWAPPED_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+EXTREME = "_takes_an_extreme"  # set at a comparison whose boundary does not matter
+SYMMETRIC = {*SWAPPED_NAMES, "compare_digest", "isclose", "gcd", "lcm", "hypot"}  # two arguments may change places
 LOGGERS = {"log", "logger", "LOG", "LOGGER", "_log", "_logger", "logging", "warnings"}
 UNSEEN_FUNCTIONS = {"__repr__", "__hash__", "__init_subclass__"}
 UNSEEN_NAMES = {"__all__", "__slots__", "__match_args__", "__version__"}
@@ -114,6 +118,9 @@ def is_a_program(mutant: Mutant, source: str) -> bool:
 
 
 def _proposals(tree: ast.Module, random: Random) -> Iterator[Proposal]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp) and _chooses_an_extreme(node):
+            setattr(node.test, EXTREME, True)
     yield from _walk(tree, random, None)
 
 
@@ -135,6 +142,16 @@ def _walk(node: ast.AST, random: Random, function: ast.AST | None) -> Iterator[P
                 yield from _walk(child, random, function)
 
 
+def _chooses_an_extreme(node: ast.If | ast.IfExp) -> bool:
+    """Whether this only takes the smaller or larger of two: then it does not matter which of two equals it takes."""
+    match node:
+        case ast.If(test=ast.Compare(left=a, comparators=[b]), body=[ast.Assign(targets=[c], value=d)], orelse=[]):
+            return {_text(a), _text(b)} == {_text(c), _text(d)}
+        case ast.IfExp(test=ast.Compare(left=a, comparators=[b]), body=c, orelse=d):
+            return {_text(a), _text(b)} == {_text(c), _text(d)}
+    return False
+
+
 def _assigns(statement: ast.stmt, names: Collection[str]) -> bool:
     return isinstance(statement, ast.Assign) and any(
         isinstance(t, ast.Name) and t.id in names for t in statement.targets
@@ -147,6 +164,10 @@ def _is_unseen(node: ast.AST) -> bool:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.JoinedStr() | ast.Pass() | ast.Global():
             return True
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name in UNSEEN_FUNCTIONS:
+            return True
+        case ast.FunctionDef() | ast.AsyncFunctionDef() if _is_declaration(node):
+            return True
+        case ast.keyword(arg="strict", value=ast.Constant(value=True)):  # of zip: an assertion about lengths
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.If(test=ast.Attribute(attr="TYPE_CHECKING")):
             return True
@@ -163,13 +184,25 @@ def _is_unseen(node: ast.AST) -> bool:
     return False
 
 
+def _is_declaration(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is never run: an overload, a stub of a protocol, or what each subclass has to define."""
+    if any("overload" in _text(decorator) for decorator in function.decorator_list):
+        return True
+    match function.body[-1]:
+        case ast.Expr(value=ast.Constant(value=value)):  # `...`, or a docstring alone
+            return len(function.body) <= 2 and (value is ... or len(function.body) == 1)
+        case ast.Raise(exc=ast.Name(id="NotImplementedError")):
+            return all(isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant) for s in function.body[:-1])
+    return False
+
+
 def _text(node: ast.AST) -> str:
     return ast.unparse(node)
 
 
 def _compare(node: ast.AST, _: ast.AST | None) -> Iterator[Proposal]:
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        for other in COMPARISONS[type(node.ops[0])]:
+        for other in COMPARISONS[type(node.ops[0])][getattr(node, EXTREME, False) :]:
             yield node, f"({_text(ast.Compare(node.left, [other()], node.comparators))})", "comparison"
     elif isinstance(node, ast.Compare):  # a chain: the first of its comparisons
         other = COMPARISONS[type(node.ops[0])][0]
@@ -222,6 +255,8 @@ def _call(node: ast.AST, _: ast.AST | None) -> Iterator[Proposal]:
                 yield node, "pass", "dropped call"
         case ast.Call(func=ast.Name(id=name)) if name in SWAPPED_NAMES:
             yield node.func, SWAPPED_NAMES[name], "other function"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in SYMMETRIC:
+            return
         case ast.Call(args=[first, second, *rest]) if not any(isinstance(a, ast.Starred) for a in node.args):
             if _text(first) != _text(second) and not _is_text(first) and not _is_text(second):
                 swapped = copy.copy(node)

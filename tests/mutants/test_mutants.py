@@ -71,6 +71,49 @@ def test_every_kind_of_bug_of_a_place_comes_with_some_seed() -> None:
     }
 
 
+DECLARED = '''
+class Base:
+    @overload
+    def one(self, a: int = 1) -> int: ...
+    @overload
+    def one(self, a: str, b: int = 2) -> str: ...
+    def stub(self, a: int = 1) -> int: ...
+    def needed(self, a: int = 1) -> int:
+        """What it is."""
+        raise NotImplementedError
+    def refused(self, a: int = 1) -> int:
+        self.done(a)
+        raise NotImplementedError
+'''
+
+
+def test_no_bug_is_planted_in_what_never_runs() -> None:
+    assert {line for seed in range(20) for line in planted(DECLARED, seed)} == {11, 12, 13}
+
+
+@pytest.mark.parametrize(
+    ("line", "became"),
+    [
+        ("if a > b: b = a", {"(a <= b)"}),
+        ("if a > b: c = a", {"(a >= b)", "(a <= b)"}),
+        ("if a > b: b = a\n  else: c = a", {"(a >= b)", "(a <= b)"}),
+        ("return a if a < b else b", {"(a >= b)"}),
+        ("return hmac.compare_digest(a, b)", set()),
+        ("return min(a, b)", {"max"}),
+        ("return zip(a, b, strict=True)", {"zip(b, a, strict=True)"}),
+    ],
+)
+def test_a_bug_changes_what_a_program_means(line: str, became: set[str]) -> None:
+    source = f"def f(a, b):\n  {line}\n"
+    mutants = [m for seed in range(40) for m in mutants_of("x.py", source, Random(seed))]
+    wanted = {
+        m.replacement
+        for m in mutants
+        if m.operator in ("comparison", "other function", "swapped arguments", "constant")
+    }
+    assert wanted == became
+
+
 def test_a_bug_is_one_replaced_span_and_shows_as_a_short_diff() -> None:
     mutant = next(m for m in mutants_of("x.py", SOURCE, Random(1)) if m.line == 20)
     assert is_a_program(mutant, SOURCE)
