@@ -241,6 +241,8 @@ class Channel(ChannelState):
             if not member.missing(self.next) or member.held_by:
                 if recovery.is_shut(self, member) and now >= member.probe_at():
                     recovery.ask(self, now, member)
+                    if self.kind == "group":
+                        slow_receivers.detach_if_dead(self, member, now)
                 continue
             if now >= member.check_at:
                 recovery.find_lost(self, now, member)

@@ -49,9 +49,9 @@ class Member:
     """The state kept for one receiver of a channel."""
 
     __slots__ = (
-        "_regressed_at", "answered_at", "backoff", "behind_since", "check_at", "crowded_since", "detached", "held_by",
-        "holes", "invite", "invited", "latest", "limit", "lost", "next", "notice", "patience", "peer", "ranges",
-        "regressions", "return_at", "round_trip", "searched_to", "sent", "skip", "stalled", "told", "trials",
+        "_regressed_at", "answered_at", "asked_at", "backoff", "behind_since", "check_at", "crowded_since", "detached",
+        "held_by", "holes", "invite", "invited", "latest", "limit", "lost", "next", "notice", "patience", "peer",
+        "ranges", "regressions", "return_at", "round_trip", "searched_to", "sent", "skip", "stalled", "told", "trials",
         "uncounted", "waiting_since", "window",
     )  # fmt: skip
 
@@ -72,6 +72,7 @@ class Member:
         self.backoff = 0  # probes in a row without an answer
         self.waiting_since = 0.0  # since when an answer is awaited: the latest progress, or the latest probe
         self.answered_at = 0.0  # when it last acknowledged anything, or began to be waited for
+        self.asked_at = -math.inf  # when it was first asked for room since it last answered
         self.check_at = math.inf  # when a hole will count as lost
         self.invited = False  # whether an answer showed that the member knows the channel
         self.invite = invite  # whether the invitation is to be sent

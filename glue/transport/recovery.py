@@ -157,6 +157,8 @@ def ask(channel: ChannelState, now: float, member: Member) -> None:
 
     An invitation is what is always answered.
     """
+    if member.answered_at >= member.asked_at:
+        member.asked_at = now
     member.backoff += 1
     member.waiting_since = now
     member.invite = True

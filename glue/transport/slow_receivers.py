@@ -15,8 +15,10 @@ the sender waits until that member has caught up, or has been silent or behind f
 A group may change while a member, detached on the older channel, still lacks messages that must not be overtaken. Then
 the new channel invites this member only after the older channel has delivered them. The other members need not wait.
 
-One member always stays attached: if no member keeps up, the sender is too fast. If this one falls silent, a detached
-member that answers takes its place.
+One member always stays attached: if no member keeps up, the sender is too fast. If this one falls silent, the detached
+member that answered last of those that keep up takes its place.
+
+A member without room for more, as its application is slow, holds up the group. It does so only while it answers.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from glue.contract import Outbound
 from glue.transport.barrier import Barrier
 from glue.transport.channel_state import ChannelState
 from glue.transport.member import Member
+from glue.transport.round_trip import MAX_PROBE
 from glue.transport.wire import KEY, OPEN, SKIP
 
 AnyChannel = TypeVar("AnyChannel", bound=ChannelState)
@@ -43,7 +46,9 @@ LOSSY = 0.05  # share of loss above which a member may be detached
 WORSE = 3.0  # a lossy member loses at least so many times what the other members lose
 KEPT = 16 << 20  # bytes a channel keeps for detached members, beside a message begun: 4 times the default `queue_limit`
 PATIENCE = 0.3  # seconds without an answer, or to catch up after a silence, before the sender gives up frames
-GIVEN_UP = 1.0  # seconds without any answer after which a group may be closed for a new one, if there are too many
+GIVEN_UP = 1.0
+"""Seconds without any answer after which a group may be closed for a new one, if there are too many, and after which a
+member without room counts as silent: it is asked each 0.25 s, and loses nothing if some of it gets lost."""
 TRIAL = 1.0  # seconds before a member is attached again; doubled by each time that did not last
 LONGEST_TRIAL = 30.0
 MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
@@ -124,6 +129,17 @@ def least_probe_timeout(channel: ChannelState) -> float:
     return min([trip.probe_timeout(0) for trip in trips if trip.measured], default=inf)
 
 
+def detach_if_dead(channel: ChannelState, member: Member, now: float) -> None:
+    """Detach a member that has all, lets nothing more come, and no longer answers when it is asked for more room."""
+    timeout = max(_timeout(member, least_probe_timeout(channel)), MAX_PROBE)
+    if now < member.asked_at + max(GIVEN_UP, UNANSWERED * timeout):
+        return
+    if len(channel.attached) > 1:
+        _detach(channel, member, now, "silent")
+    else:
+        replace_if_silent(channel, member, now)
+
+
 def silent_at(member: Member, others: float) -> float:
     """Return when a member counts as silent; the timeout of `others` stands in while its round trip is not known."""
     return member.answered_at + max(SILENCE, UNANSWERED * _timeout(member, others))
@@ -150,8 +166,9 @@ def replace_if_silent(channel: ChannelState, member: Member, now: float) -> None
     timeouts = [other.round_trip.probe_timeout(0) for other in others if other.round_trip.measured]
     if member.detached or not timeouts or now < silent_at(member, min(timeouts)):
         return
-    newest = max(others, key=lambda other: other.answered_at)
-    if newest.answered_at > member.answered_at and newest.next >= channel.base and newest.sent >= channel.next:
+    ready = [other for other in others if other.next >= channel.base and other.sent >= channel.next]
+    newest = max(ready, key=lambda other: other.answered_at, default=member)
+    if newest.answered_at > member.answered_at or not newest.missing(channel.next):  # else nobody is better off
         attach(newest)
         channel.regroup()
         _detach(channel, member, now, "silent")

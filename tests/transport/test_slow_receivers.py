@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
 
-from glue.contract import FrameGap, Inbound, Undelivered
-from glue.transport.slow_receivers import KEPT, SILENCE
-from glue.transport.wire import KEY
+from glue.contract import Accept, FrameGap, Inbound, Undelivered
+from glue.transport.slow_receivers import GIVEN_UP, KEPT, SILENCE
+from glue.transport.wire import KEY, WINDOW
 from tests.transport.network import Wire
 from tests.transport.streams import BODY, silence, stream
 
@@ -225,3 +226,78 @@ def test_one_that_was_detached_for_loss_is_served_on_when_the_only_other_member_
     wire.run(0.1)
     assert len(wire.heard[wire.ids[1]]) == heard + 1
     assert statistics["members detached: silent"] == 1
+
+
+def test_the_place_of_a_dead_member_is_taken_by_one_that_keeps_up_not_by_a_slow_one_that_answers_as_often() -> None:
+    wire = Wire(4)
+    statistics = wire.transports[wire.ids[0]].statistics
+    places, random = itertools.count(), Random(1)
+    wire.loses = lambda destination, entry: destination == wire.ids[1] and not next(places) % 5
+    while not statistics["members detached: lossy"]:
+        publish(wire, [1, 2, 3], 200_000)
+    silence(wire, 2)
+    publish(wire, [1, 2, 3], 2_000_000)
+    wire.cut = set()
+    wire.loses = lambda destination, entry: destination == wire.ids[1] and random.random() < 0.7
+    wire.run(0.3)  # the second has all by now, but is not attached at once
+    assert not statistics["members attached again"]
+    silence(wire, 3)
+    heard = len(wire.heard[wire.ids[2]])
+    wire.publish(0, [1, 2, 3], BODY, frames=WINDOW + 1000)
+    wire.run(SILENCE + 0.3)
+    assert len(wire.heard[wire.ids[2]]) == heard + WINDOW + 1000
+    assert not statistics["members attached again"]
+
+
+@pytest.mark.parametrize("receivers", [2, 3])
+def test_a_member_that_lets_nothing_more_come_holds_up_the_others_only_while_it_answers(receivers: int) -> None:
+    wire = Wire(receivers + 1)
+    destinations = list(range(1, receivers + 1))
+    wire.send(wire.ids[receivers], Accept(False))
+    publish(wire, destinations, 5_000_000)
+    wire.run(5)
+    heard = [len(wire.heard[id]) for id in wire.ids[1:]]
+    assert max(heard) < 5000
+    assert wire.backlog
+    wire.run(2)
+    silence(wire, receivers)
+    wire.run(GIVEN_UP + 0.6)
+    assert [len(wire.heard[id]) for id in wire.ids[1:]] == [*[5000] * (receivers - 1), heard[-1]]
+    assert wire.backlog == 0
+
+
+def test_a_member_without_room_is_not_given_up_for_a_pause_of_the_publisher_and_one_lost_question() -> None:
+    wire = Wire(3)
+    wire.send(wire.ids[2], Accept(False))
+    publish(wire, [1, 2], 4_000_000)
+    wire.publish(0, [1, 2], BODY, frames=WINDOW - 4000)
+    wire.run(5)
+    silence(wire, 2)
+    wire.publish(0, [1, 2], BODY)
+    wire.run(0.6)
+    wire.cut = set()
+    wire.send(wire.ids[2], Accept(True))
+    wire.run(1)
+    assert [len(wire.heard[id]) for id in wire.ids[1:]] == [WINDOW + 1] * 2
+    assert not any(cause.startswith("members detached") for cause in wire.transports[wire.ids[0]].statistics)
+
+
+def test_a_detached_member_that_has_all_takes_the_place_of_one_without_room_that_dies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("glue.transport.slow_receivers.TRIAL", 30.0)
+    wire = Wire(3)
+    statistics = wire.transports[wire.ids[0]].statistics
+    places = itertools.count()
+    wire.loses = lambda destination, entry: destination == wire.ids[1] and not next(places) % 5
+    while not statistics["members detached: lossy"]:
+        publish(wire, [1, 2], 200_000)
+    wire.loses = lambda destination, entry: False
+    wire.send(wire.ids[2], Accept(False))
+    wire.publish(0, [1, 2], BODY, frames=WINDOW + 100)
+    wire.run(0.5)  # only the second is asked for room by now
+    heard = len(wire.heard[wire.ids[1]])
+    silence(wire, 2)
+    wire.run(GIVEN_UP + 0.6)
+    assert len(wire.heard[wire.ids[1]]) > heard
+    assert wire.backlog == 0
