@@ -51,7 +51,10 @@ class CommandOutput:
             stream.reconfigure(errors="backslashreplace")
 
     def event(self, event: str, text: str | None = None, /, **fields: Any) -> None:
-        """Report an event. An event without a text is for programs only. No field has a name of `RESERVED`."""
+        """Write an event: its text, or with `--json` a line for programs. Without a text it is for programs alone.
+
+        No field may have a name in `RESERVED`.
+        """
         if self.json:
             whose = {} if self.endpoint is None else {"endpoint": self.endpoint}
             self.write(json.dumps({**self._form, "event": event, **whose, **fields}, default=str) + "\n")

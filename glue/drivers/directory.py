@@ -19,9 +19,9 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class FileDirectory:
-    """A `Directory` on disk, made if need be.
+    """The folder `path` on disk, as the storage needs it; made if it is missing.
 
-    Raises StorageError if it cannot be written or is in use, and ConfigurationError if `path` is none.
+    Raises StorageError if the folder cannot be written or is in use, and ConfigurationError if `path` is no folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

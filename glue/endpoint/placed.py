@@ -19,9 +19,9 @@ SPARES = 16 << 20
 
 
 class PlacedKept(Kept):
-    """Hands the deliveries of a pattern to the writer, unless other keepers keep their topics.
+    """Hands a pattern's messages to the log's writer, except those of topics that other keepers keep.
 
-    Deliveries for other keepers stay in memory until the loss of a keeper would be known.
+    The exceptions stay in memory for as long as the death of a keeper may be unknown: if one has died, they are stored.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class KeptHistory:
         return found
 
     def _since(self, wanted: Wanted, time: float) -> dict[Stream, int]:
-        """The first number of each stream that was published since a time."""
+        """For each stream, the number of its first message that was published since a time."""
         first: dict[Stream, int] = {}
         offset, looked = self._log.offset_at(time), 0
         while offset < self._log.end and looked < SINCE_RECORDS:

@@ -14,7 +14,7 @@ class Content(Protocol):
         """Bytes of payload."""
 
     def part(self, start: int, stop: int) -> Any:
-        """The messages from `start` to before `stop` as content of their own."""
+        """Return the messages from `start` to before `stop`, as another content."""
 
 
 class Job:

@@ -35,7 +35,7 @@ BURST = 4 * SOURCE_SYMBOLS  # frames covered at once at most: 330 kB, some 2 ms 
 
 
 def is_wanted(channel: ChannelState) -> bool:
-    """Whether FEC covers frames sent now, or still has to cover frames sent before."""
+    """Whether FEC (forward error correction) is on, or still owes parity for frames sent before."""
     fec = channel.fec
     return fec.active and (fec.at < math.inf or bool(fec.share or _loss(channel)))
 
