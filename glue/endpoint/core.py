@@ -109,6 +109,7 @@ class EndpointCore:
         self._accepting = True
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
+        self._started_at = started_at
         self.at_rest = partial(at_rest, settings, entropy)
         self._checked: set[str] = set()
         self.observers = Observers()
@@ -144,7 +145,7 @@ class EndpointCore:
             self.history = History(
                 self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
-                self.decoder.opened,
+                self.decoder.opened, self._started_at,
             )  # fmt: skip
             self.history.may_read = None if self.guard is None else self.guard.lets_hear
         return self.history

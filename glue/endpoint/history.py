@@ -24,6 +24,7 @@ from glue.history import PublishedMemory, Reader, Server
 from glue.history.names import ask_topic, page_topic
 from glue.history.overlap import overlaps
 from glue.history.server import matcher
+from glue.history.source import LATE
 from glue.history.wire import MalformedError, Page, Request, Start, decode_page
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
@@ -61,9 +62,10 @@ class History:
         wake: Callable[[], None],
         arrived: Callable[[int], None],
         opened: Callable[[Any], list[Delivery | Missed]],
+        started_at: float,
     ) -> None:
         """`wake` has a turn run soon, from any thread; `arrived` counts messages that came to subscriptions;
-        `opened` decodes payloads in a codec."""
+        `opened` decodes payloads in a codec; `started_at` is when this endpoint started (Unix seconds)."""
         self._identity = identity
         self._peers = peers
         self._statistics = statistics
@@ -74,6 +76,7 @@ class History:
         self.arrived = arrived
         self.may_read: Callable[[str, str], bool] | None = None  # where rules say what peers may have
         self.opened = opened
+        self._started_at = started_at
         self.memory = PublishedMemory()
         self._server = Server(self.memory, knows, statistics)
         self._rooms: dict[HistoryRoom, None] = {}
@@ -102,6 +105,8 @@ class History:
             self._rooms[room] = None
             for peer, interests in self._offers.interests.items():
                 self._offer(reader, peer, interests)
+            if began[1] >= self._started_at + LATE:
+                reader.has_met_all()
             return room
 
     def heal(

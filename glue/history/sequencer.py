@@ -35,6 +35,10 @@ class Sequencer:
         is_late = self.start[0] == LATEST and now >= self._late
         return (SINCE, int(self._unix_time * 1e6)) if is_late else self.start
 
+    def has_met_all(self) -> None:
+        """This endpoint knows whoever was there when the reader began: all others are met late."""
+        self._late = -inf
+
     def _open(self, key: Key, name: str) -> Stream:
         stream = self._streams[key] = Stream(name, max(1, self.start[1]) if self.start[0] == FROM else 0)
         while len(self._streams) > STREAMS:

@@ -126,3 +126,19 @@ def test_what_was_published_on_the_other_side_of_a_split_comes_from_whoever_is_m
     world.run(10)
     for topic, expected in (("log/a", [1, 2, 3, 4]), ("log/b", [1, 2, 3]), ("log/quiet", [])):
         assert [message.payload for message in reader.received if message.topic == topic] == expected
+
+
+def test_a_publisher_that_begins_soon_after_the_reader_is_read_from_its_beginning() -> None:
+    world = World()
+    endpoint = world.endpoint("reader")
+    world.run(3)
+    reader = endpoint.subscribe("log/#", start="latest")
+    publisher = world.endpoint("publisher")
+    world.network.partition([publisher.host])
+    publisher.remember("log/#")
+    publisher.publish("log/new", "first")
+    world.run(0.1)
+    world.network.heal()
+    publisher.publish("log/new", "second")
+    world.run(10)
+    assert payloads(reader) == ["first", "second"]
