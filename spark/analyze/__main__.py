@@ -27,6 +27,7 @@ from spark.analyze.verdict import pair_totals, percent, percentile, verdict
 from spark.convert import frames
 from spark.convert import summary as what_was_read
 from spark.read import CaptureError, check
+from spark.read.templates import SEALED
 from spark.report import page
 from spark.session import warm
 from spark.source import total_size
@@ -111,7 +112,11 @@ def run(
         trace = read(spark, arguments.captures, arguments.capture_point)
         analysis = analyze(trace, arguments.interval, said=said, stored=stored)
     except NothingFoundError:
-        raise NothingFoundError([] if files is None else what_was_read(files)) from None
+        told = [] if files is None else what_was_read(files)
+        if any(line.endswith(f"({SEALED})") for line in told):
+            cure = "name their key with --key" if arguments.key is None else f"{arguments.key} does not open them"
+            told.append(f"what is sealed cannot be analysed: {cure}")
+        raise NothingFoundError(told) from None
     try:
         result = collect(analysis, files)
         write_tables(result, output)

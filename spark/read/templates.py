@@ -32,6 +32,12 @@ MOST_TEMPLATES = 4096
 MOST_DIGITS = 18
 """Most digits of a number that is surely below 2^63."""
 
+SEALED = "sealed"
+"""The cause of skipped datagrams that only their key opens."""
+
+FIRST_FORMAT, LAST_FORMAT, OPEN_SIZE = 0xE1, 0xEC, 24
+"""The first byte of a sealed datagram, and the bytes of its open part; see "Sealed datagrams" in docs/wire-format.md."""
+
 STARTS = ord("{")
 _NEWLINE, _ZERO, _NINE, _QUOTE = ord("\n"), ord("0"), ord("9"), ord('"')
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*')
@@ -140,7 +146,11 @@ class Decoder:
         """Return the columns of the datagrams at `begin`. Others than glue's are counted in `skipped`."""
         columns = Columns(len(begin))
         braced = np.flatnonzero((buffer[begin] == STARTS) & (captured > 0))
-        skipped["other UDP"] += len(begin) - len(braced)
+        first = buffer[begin]
+        is_sealed = (first >= FIRST_FORMAT) & (first <= LAST_FORMAT) & (captured >= OPEN_SIZE)
+        sealed = int(np.count_nonzero(is_sealed))
+        skipped[SEALED] += sealed
+        skipped["other UDP"] += len(begin) - len(braced) - sealed
         heads = np.lib.stride_tricks.sliding_window_view(buffer, LARGEST_HEADER)[begin[braced]]
         newline = heads == _NEWLINE
         size = newline.argmax(axis=1)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Header, Outbound
+from glue.contract.sealed import FORMATS, HEAD
 from glue.serialization import Serialization
 from tests.spark.captures import GOLDEN, GROUP, SOURCE, SOURCE_PORT, ethernet, frame, ipv4, ipv6, numbered, pcap, udp
 from tests.spark.rows import Row, read_bytes
@@ -170,6 +171,12 @@ def test_other_programs_are_skipped_and_counted(tmp_path: Path) -> None:
         "other UDP": 4, "malformed header": 1, "other version": 1, "not UDP": 1, "IP fragment": 1, "cut short": 2,
         "not IP": 1,
     }  # fmt: skip
+
+
+def test_sealed_datagrams_are_counted_apart_from_other_programs(tmp_path: Path) -> None:
+    sealed = HEAD.pack(FORMATS.start, 1, 7, bytes(16), 5) + bytes(60)
+    rows, tally = read_bytes(tmp_path, pcap([ethernet(ipv4(udp(sealed))), ethernet(ipv4(udp(sealed[:10])))]))
+    assert (rows, +tally.skipped) == ([], {"sealed": 1, "other UDP": 1})
 
 
 def test_an_unknown_link_is_counted(tmp_path: Path) -> None:

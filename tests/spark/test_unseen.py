@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from glue.contract.sealed import FORMATS, HEAD
 from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
 from spark.analyze.__main__ import parser, run, summary
@@ -92,3 +93,19 @@ def test_captures_without_a_datagram_of_glue_are_told_by_what_is_in_them(spark: 
         "there is no datagram of glue in it; 3 frames captured, 0 of them glue's datagrams; skipped: 3 (other UDP)"
     )
     assert not output.exists()
+
+
+@pytest.mark.parametrize("is_given", [False, True], ids=["no key", "a wrong key"])
+def test_sealed_captures_that_are_not_opened_are_told_with_what_to_do(
+    spark: SparkSession, tmp_path: Path, is_given: bool
+) -> None:
+    sealed = HEAD.pack(FORMATS.start, 1, 7, bytes(16), 5) + bytes(60)
+    (tmp_path / "sealed.pcap").write_bytes(pcap([ethernet(ipv4(udp(sealed)))] * 3))
+    options = ["--key", "other.key"] if is_given else []
+    with pytest.raises(NothingFoundError) as told:
+        run(spark, parser().parse_args([str(tmp_path), "--output", str(tmp_path / "report"), *options]))
+    assert str(told.value) == (
+        "there is no datagram of glue in it; 3 frames captured, 0 of them glue's datagrams; skipped: 3 (sealed); "
+        "what is sealed cannot be analysed: "
+        + ("other.key does not open them" if is_given else "name their key with --key")
+    )
