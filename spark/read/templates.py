@@ -36,7 +36,7 @@ SEALED = "sealed"
 """The cause of skipped datagrams that only their key opens."""
 
 FIRST_FORMAT, LAST_FORMAT, OPEN_SIZE = 0xE1, 0xEC, 24
-"""The first byte of a sealed datagram, and the bytes of its open part; see "Sealed datagrams" in docs/wire-format.md."""
+"""The first bytes of sealed datagrams, and the size of their open part: "Sealed datagrams" in docs/wire-format.md."""
 
 STARTS = ord("{")
 _NEWLINE, _ZERO, _NINE, _QUOTE = ord("\n"), ord("0"), ord("9"), ord('"')
