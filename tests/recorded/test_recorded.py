@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.recorded.consensus import consensus
+from tests.recorded.crowd import DOORS
 from tests.recorded.models import MODELS
 from tests.recorded.scenes import SCENES
 
 CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
-RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS}
+RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS, **DOORS}
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -290,3 +290,15 @@ def test_what_was_under_way_comes_again_without_anything_new() -> None:
     last = bench.link()
     last.send(mqtt.connect("s", clean=False))
     assert [sent.kind for sent in last.read()] == [2, 3]
+
+
+def test_what_was_under_way_and_is_too_large_after_a_reconnect_is_dropped_and_counted() -> None:
+    bench = Bench()
+    first = bench.subscriber(("t", 1), version=5, clean=False, raw=b"\x11\x00\x00\x00\x3c")
+    bench.connect("p").send(*(mqtt.publish("t", bytes(size), 1, size) for size in (90, 5, 80)))
+    assert len(first.messages()) == 3
+    first.leave()
+    again = bench.link(5)
+    again.send(mqtt.connect("s", 5, clean=False, raw=b"\x27\x00\x00\x00\x20"))
+    assert [mqtt.publication(sent, 5).payload for sent in again.read()[1:]] == [bytes(5)]
+    assert (bench.broker.statistics["messages dropped"], bench.broker.sessions["s"].under_way) == (2, 1)
