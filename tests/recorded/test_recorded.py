@@ -14,11 +14,12 @@ import pytest
 
 from tests.recorded.consensus import consensus
 from tests.recorded.crowd import DOORS
+from tests.recorded.hooks import HOOKS
 from tests.recorded.models import MODELS
 from tests.recorded.scenes import SCENES
 
 CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
-RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS, **DOORS}
+RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS, **DOORS, **HOOKS}
 
 
 @pytest.mark.parametrize("name", RUNS)
