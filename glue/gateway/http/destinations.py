@@ -33,7 +33,7 @@ class Destination:
     def __init__(self) -> None:
         self.next_at = self.reserved = -inf
         self.is_down = False
-        self.waiting: set[str] = set()
+        self.waiting: dict[str, None] = {}
 
     def reserve(self, now: float) -> float:
         """Return when a lane may look again: one a second, so that a thousand lanes do not look each second."""
@@ -57,7 +57,7 @@ class Destinations:
         """Ask for an uncertain attempt; returns when it may begin, or when to ask again, and whether it may begin."""
         place = self._open.get(key)
         if place is not None and place.next_at > now:
-            place.waiting.add(lane)
+            place.waiting[lane] = None
             return place.reserve(now), False
         if place is None and key not in self._answering:
             place = self._open[key] = Destination()
@@ -77,13 +77,13 @@ class Destinations:
         place = self._open.setdefault(key, Destination())
         place.is_down = True
         place.next_at = max(place.next_at, now + PAUSE)
-        place.waiting.add(lane)
+        place.waiting[lane] = None
 
-    def reached(self, key: Key) -> tuple[set[str], bool]:
-        """An attempt has connected. Returns the lanes that waited, and whether the destination had been down."""
+    def reached(self, key: Key) -> tuple[list[str], bool]:
+        """An attempt has connected. Returns the lanes that waited, in order, and whether the destination had been down."""
         if key not in self._answering:
             self._answering[key] = None
             if len(self._answering) > REMEMBERED:
                 del self._answering[next(iter(self._answering))]
         place = self._open.pop(key, None)
-        return (place.waiting, place.is_down) if place is not None else (set(), False)
+        return ([*place.waiting], place.is_down) if place is not None else ([], False)
