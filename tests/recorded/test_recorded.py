@@ -14,12 +14,13 @@ import pytest
 
 from tests.recorded.consensus import consensus
 from tests.recorded.crowd import DOORS
+from tests.recorded.features import FEATURES
 from tests.recorded.hooks import HOOKS
 from tests.recorded.models import MODELS
 from tests.recorded.scenes import SCENES
 
 CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
-RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS, **DOORS, **HOOKS}
+RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS, **DOORS, **HOOKS, **FEATURES}
 
 
 @pytest.mark.parametrize("name", RUNS)
