@@ -7,6 +7,7 @@ from zlib import crc32
 
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
+from tests.recorded.damage import mqtt_damage
 from tests.recorded.doors import DoorStory, mqtt_limits, mqtt_rights, run_words
 from tests.support import mqtt
 
@@ -140,6 +141,7 @@ class Crowd:
 
 
 DOORS: dict[str, Callable[[], str]] = {
+    "mqtt-damage": mqtt_damage,
     "mqtt-limits": mqtt_limits,
     "mqtt-rights": mqtt_rights,
     "mqtt-crowd": lambda: Crowd(1).run(50, 1500),
