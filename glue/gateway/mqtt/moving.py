@@ -105,13 +105,15 @@ class Moving(Connecting):
             else:
                 self.put(now, session, parcel)
 
-    def left_over(self, now: float, session: Session) -> list[Any]:
+    def left_over(self, now: float, session: Session) -> list[Any] | None:
         """What waits for a session since before this process began, for `give_late`, as its client is elsewhere.
 
-        A message of QoS 2 that is under way is not part of it: the client may have it.
+        A message of QoS 2 that is under way is not part of it: the client may have it. None: too much to move.
         """
-        if not session.is_kept or session.client is not None or not self._gather(now, session):
+        if not session.is_kept or session.client is not None:
             return []
+        if not self._gather(now, session):
+            return None
         parcels = [parcel.part(place, place + 1) for parcel, place in session.inflight.values() if parcel.qos == 1]
         parcels += [parcel.part(place, place + 1) for parcel in session.queue for place in range(parcel.run.count)]
         to_unix = self.wall_clock() - now

@@ -3,6 +3,9 @@
 A door announces each client that connects, with a number: a Lamport clock, one more than all numbers seen before. A
 door with an older connection of the same client id closes the connection. A door with a newer connection announces its
 client again.
+
+A door that starts announces the sessions that it has stored with the number 0: it does not know whether their clients
+have connected elsewhere meanwhile, at doors that may never have seen its numbers.
 """
 
 from __future__ import annotations
@@ -58,6 +61,7 @@ class Neighbours(Plugin):
         self._late: set[str] = set()  # clients whose messages are being handed over
         self._successor = ""
         self._new: dict[str, int] = {}  # what is to be announced: client ids and their epochs
+        self._stored: dict[str, int] = {}  # the epochs of sessions as this door found them when it began
         self._subscription: Subscription | None = None
 
     def begin(self) -> None:
@@ -65,7 +69,8 @@ class Neighbours(Plugin):
         self._subscription = self._endpoint.subscribe(CONNECTED, self._other_connected, local=False)
         self._endpoint.respond(MQTT_DOORS, self._answer)
         self._broker.may_be_elsewhere = lambda: bool(self._others())
-        self._new.update({name: session.epoch for name, session in self._broker.sessions.items() if session.epoch})
+        self._stored = {name: session.epoch for name, session in self._broker.sessions.items() if session.epoch}
+        self._new.update(dict.fromkeys(self._stored, 0))
 
     def _others(self) -> list[str]:
         """The other doors."""
@@ -147,17 +152,20 @@ class Neighbours(Plugin):
             broker = self._broker
             broker.highest_epoch = max(broker.highest_epoch, number)
             session = broker.sessions.get(client_id)
-            own = 0 if session is None else session.epoch
-            if session is not None and session.claim > 0:
-                continue  # the cluster knows where it is
+            if session is None or session.claim > 0:
+                continue  # in a cluster, all know where it is
+            own = 0 if self._stored.get(client_id) == session.epoch else session.epoch
             if own and (own, self._endpoint.id) > (number, message.publisher_id):
                 self._new[client_id] = own
-            elif session is not None:
+            elif number:
                 self._move(session, message.publisher, message.publisher_id)
         self._broker.statistics["announcements of other doors"] += 1
 
     def _move(self, session: Session, door: str, id: str) -> None:
-        """End a session, because its client has connected to another door; what waited here goes there."""
+        """End a session, because its client has connected to another door; what waited here goes there.
+
+        If that is too much to move, the session stays, and the client can come back for it.
+        """
         now = time.monotonic()
         client = session.client
         if client is not None:
@@ -167,10 +175,11 @@ class Neighbours(Plugin):
         if self._broker.sessions.get(session.client_id) is not session:
             return
         if session.client_id not in self._late:
-            if values := self._broker.left_over(now, session):
+            values = self._broker.left_over(now, session)
+            if values:
                 self._late.add(session.client_id)
                 self.spawn(self._hand_late(session, id, values))
-            else:
+            elif values is not None:
                 self._broker.end_session(now, session)
 
     async def _hand_late(self, session: Session, door: str, values: list[Any]) -> None:
@@ -230,7 +239,7 @@ def _pairs(payload: Any) -> list[tuple[str, int]]:
         and len(pair) == 2
         and isinstance(pair[0], str)
         and isinstance(pair[1], int)
-        and 0 < pair[1] < NUMBER_LIMIT
+        and 0 <= pair[1] < NUMBER_LIMIT
     ]
 
 

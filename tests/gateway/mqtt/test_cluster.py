@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from glue.errors import RefusedError
 from glue.gateway.mqtt import codes
+from glue.gateway.mqtt.cluster.joining import free_number
 from glue.gateway.mqtt.cluster.keys import DOORS, mark
 from glue.gateway.mqtt.cluster.shared import BATCH_OPERATIONS, LARGEST
 from glue.gateway.mqtt.limits import Limits
@@ -348,3 +350,14 @@ def test_a_sweep_proposes_nothing_again_that_is_under_way() -> None:
     cluster.settle()
     assert not door.shared.replica.owners
     assert door.broker.statistics["sessions expired"] == 5
+
+
+def test_a_door_gets_its_former_number_or_a_free_one_or_that_of_a_dead_door() -> None:
+    doors = {number: f"{number:016x}-life" for number in range(DOORS)}
+    living = set(doors.values()) - {doors[200]}
+    assert free_number(doors, living, f"{7:016x}") == 7
+    assert free_number(doors, living, f"{DOORS:016x}") == 200
+    with pytest.raises(RefusedError, match="256 doors"):
+        free_number(doors, {*doors.values()}, f"{DOORS:016x}")
+    del doors[3]
+    assert free_number(doors, living, f"{DOORS:016x}") == 3

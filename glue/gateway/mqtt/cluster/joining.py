@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
@@ -46,6 +46,20 @@ SETTLE = 3.0
 """Seconds after the start until all other doors are known."""
 
 logger = logging.getLogger("glue.mqtt")
+
+
+def free_number(doors: Mapping[int, str], living: Collection[str], id: str) -> int:
+    """The number for a door at the endpoint `id`: the one that it had before, or a free one, or that of a dead door.
+
+    `doors` are the names of the doors by number, `living` the names of those that are known to live. RefusedError if all
+    live.
+    """
+    own = [number for number, name in doors.items() if name.startswith(id)]
+    free = [number for number in range(DOORS) if number not in doors]
+    dead = [number for number, name in doors.items() if name not in living]
+    for number in (*own, *free, *dead):
+        return number
+    raise RefusedError(f"the cluster has {DOORS} doors already")
 
 
 class Joining:
@@ -122,18 +136,13 @@ class Joining:
             self._watch.close()
 
     async def _register(self) -> None:
-        """Get a number that no other door has: the one that this endpoint had before, or a free one."""
+        """Get a number that no other living door has."""
         shared, id = self.shared, self._endpoint.id
         while True:
             await self._model.get("d/0")  # so that the view is the newest
             await asyncio.sleep(0)
-            doors = shared.replica.doors
-            living = self._living()
-            order = sorted(range(DOORS), key=lambda one: (not doors.get(one, "").startswith(id), one in doors))
-            number = order[0]
-            former = doors.get(number)
-            if former is not None and former in living and not former.startswith(id):
-                raise RefusedError(f"the cluster has {DOORS} doors already")
+            number = free_number(shared.replica.doors, self._living(), id)
+            former = shared.replica.doors.get(number)
             try:
                 expected = Expect(f"d/{number}", ABSENT if former is None else former)
                 await self._model.transaction(expected, Set(f"d/{number}", shared.name))
