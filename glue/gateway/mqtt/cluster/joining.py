@@ -51,8 +51,8 @@ logger = logging.getLogger("glue.mqtt")
 def free_number(doors: Mapping[int, str], living: Collection[str], id: str) -> int:
     """The number for a door at the endpoint `id`: the one that it had before, or a free one, or that of a dead door.
 
-    `doors` are the names of the doors by number, `living` the names of those that are known to live. RefusedError if all
-    live.
+    `doors` are the names of the doors by number, `living` the names of those that are known to live. Raises
+    RefusedError if all live.
     """
     own = [number for number, name in doors.items() if name.startswith(id)]
     free = [number for number in range(DOORS) if number not in doors]
