@@ -80,7 +80,7 @@ class Destinations:
         place.waiting[lane] = None
 
     def reached(self, key: Key) -> tuple[list[str], bool]:
-        """An attempt has connected. Returns the lanes that waited, in order, and whether the destination had been down."""
+        """An attempt has connected. Returns the lanes that waited, in order, and whether the destination was down."""
         if key not in self._answering:
             self._answering[key] = None
             if len(self._answering) > REMEMBERED:

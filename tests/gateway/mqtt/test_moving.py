@@ -205,6 +205,7 @@ def test_what_waited_at_a_door_that_was_dead_goes_to_the_new_session_of_its_clie
         bench.connect("p").send(mqtt.publish("t", b"of both", 1, 1))
         settle(bench)
     left = old.broker.left_over(old.now, old.broker.sessions["s"])
+    assert left is not None
     assert [one[0][2] for one in left] != []
     assert not new.broker.give_late(new.now, "unknown", left)
     assert not new.broker.give_late(new.now, "s", [[3]]) or is_fresh
