@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 import pytest
@@ -112,18 +112,39 @@ def test_a_key_that_was_forgotten_gets_a_member_again(monkeypatch: pytest.Monkey
 def test_credit_follows_the_time_that_a_member_takes() -> None:
     credit = Credit()
     for _ in range(20):
-        credit.use(credit.room, 0)
-        credit.release(credit.count, 0)
-        credit.learn(0.001)
+        credit.learn(0.001, credit.window)
     assert credit.window == MOST
-    credit.learn(0.001)
-    credit.learn(0.05)
+    credit.learn(0.05, MOST)
     assert credit.window == MOST
-    for _ in range(20):
-        credit.learn(0.5)
+    credit.learn(1000.0, MOST)
     assert credit.window == 1
+    credit.learn(1000.0, 1)
+    assert credit.window == 2
     credit.use(1, 2 << 20)
     assert credit.room == 0
+
+
+@pytest.mark.parametrize(
+    ("there_and_back", "handling"),
+    [(0.001, 0.01), (0.001, 0.3), (0.06, 0.0005), (0.3, 0.01), (0.3, 0.2), (1.0, 0.005)],
+)
+def test_a_member_has_enough_to_do_over_a_slow_network_and_not_too_much(there_and_back: float, handling: float) -> None:
+    credit, now, free_at, busy, waited = Credit(), 0.0, 0.0, 0.0, 0.0
+    sent: deque[tuple[int, float, float]] = deque()  # place of each message, when it was sent, and is acknowledged
+    while now < 10.0:
+        while credit.room > 0:
+            credit.use(1, 1)
+            begin = max(free_at, now + there_and_back / 2)
+            if begin > 7.0:
+                waited = max(waited, begin - now - there_and_back / 2)
+                busy += handling
+            free_at = begin + handling
+            sent.append((credit.count, now, free_at + there_and_back / 2))
+        place, since, now = sent.popleft()
+        credit.release(1, 1)
+        credit.learn(now - since, place)
+    assert busy > 2.3, "it has little to do although messages wait"
+    assert waited < 0.25 + 2 * handling + there_and_back, "it has too much"
 
 
 @pytest.mark.parametrize(

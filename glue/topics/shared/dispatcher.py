@@ -134,6 +134,7 @@ class Dispatcher:
         """Note that a job was sent to a member; `first` is the number of the first message, and grows within a lane."""
         job.first, job.sent_at = first, now
         known = self.members[member]
+        job.ahead = known.credit.count
         known.credit.use(job.count, job.size)
         self._turn += 1
         known.turn = self._turn
@@ -162,7 +163,7 @@ class Dispatcher:
                 if lost is job:
                     continue
             known.credit.release(job.count, job.size)
-            known.credit.learn(now - job.sent_at)
+            known.credit.learn(now - job.sent_at, job.ahead + job.count)
             self._drop(job, "shared messages acknowledged")
         if not jobs:
             del known.lanes[lane]

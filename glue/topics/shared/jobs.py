@@ -26,9 +26,22 @@ class Job:
     * `skips`: how often a member missed the messages although it got later messages.
     * `order`: counts up in the order in which jobs were offered; parts of a job have the same.
     * `first`, `sent_at`: the number of the first message on the lane to the member, and when the job was sent.
+    * `ahead`: how many messages the member had before this job.
     """
 
-    __slots__ = ("content", "count", "expires", "first", "is_again", "key", "order", "sent_at", "size", "skips")
+    __slots__ = (
+        "ahead",
+        "content",
+        "count",
+        "expires",
+        "first",
+        "is_again",
+        "key",
+        "order",
+        "sent_at",
+        "size",
+        "skips",
+    )
 
     def __init__(
         self, content: Content, count: int, key: str | None = None, expires: float = inf, order: int = 0
@@ -41,7 +54,7 @@ class Job:
         self.order = order
         self.is_again = False
         self.skips = 0
-        self.first = 0
+        self.first = self.ahead = 0
         self.sent_at = 0.0
 
     @property
@@ -53,15 +66,12 @@ class Job:
         """Remove the first `count` messages and return a job with them; at least one message must remain here."""
         head = self._part(0, count)
         rest = self._part(count, self.count)
-        self.content, self.size, self.count, self.first = rest.content, rest.size, rest.count, rest.first
+        self.content, self.size, self.count = rest.content, rest.size, rest.count
+        self.first, self.ahead = rest.first, rest.ahead
         return head
 
     def _part(self, start: int, stop: int) -> Job:
         part = Job(self.content.part(start, stop), stop - start, self.key, self.expires, self.order)
-        part.is_again, part.skips, part.first, part.sent_at = (
-            self.is_again,
-            self.skips,
-            self.first + start,
-            self.sent_at,
-        )
+        part.is_again, part.skips, part.sent_at = self.is_again, self.skips, self.sent_at
+        part.first, part.ahead = self.first + start, self.ahead + start
         return part
