@@ -77,6 +77,8 @@ class Keeping:
         self._stored: list[Submitted] = []  # and not yet synced, of those that want acknowledgements
         self._retry_at = -inf
         self._clean_at = inf
+        self._damaged = 0  # places on the disk that were told of
+        self._tell_damage()
 
     # ---------------------------------------------------------------------------------------- publishers
 
@@ -140,6 +142,7 @@ class Keeping:
             self.sync(now)
         if self._clean_at <= now:
             self._clean(now, unix_time)
+        self._tell_damage()
         for part in (self.consumers, self.delayed):
             if part is not None and part.deadline <= now:
                 part.advance(now)
@@ -179,6 +182,16 @@ class Keeping:
             count = sum(stop - start for _, start, stop in lost)
             self._statistics["messages damaged on disk"] += count
             logger.error("keeper %s: %d messages are damaged on its disk", self._identity.name, count)
+
+    def _tell_damage(self) -> None:
+        """Tell of damage that opening or reading the log has found."""
+        count = self._log.damaged - self._damaged if isinstance(self._log, FileLog) else 0
+        if count > 0:
+            self._damaged += count
+            self._statistics["damaged places on disk"] += count
+            logger.error(
+                "keeper %s: %d damaged places on its disk; what was there is gone here", self._identity.name, count
+            )
 
     def close(self, now: float) -> None:
         """Sync a last time, and close the log."""

@@ -352,9 +352,11 @@ class FileLog:
         """Check the segments in which reading has found damage; returns what was lost, at the opening as well."""
         lost, self.lost = self.lost, []
         suspects, self._files.suspects = self._files.suspects, set()
+        counted = self._files.damaged  # reading has counted what is found again here
         for segment in self.segments[:-1]:
             if segment.base in suspects:
                 lost += self.check(segment)
+        self._files.damaged = counted
         return lost
 
 

@@ -202,6 +202,27 @@ def test_mistakes_of_the_caller_raise() -> None:
         keep("a/#/b")
 
 
+def test_damage_on_the_disk_is_told_as_it_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    plant = Plant()
+    for number in range(4):
+        plant.publish(b"%d" % number * 100)
+    disk, endpoint = plant.disks[0], plant.endpoints[0]
+    name = next(name for name in disk.names() if name.endswith(".log"))
+    endpoint.crash()
+    disk.flip(name, 8 * disk.size(name) // 2)
+    endpoint.restart()
+    endpoint.keep("kept/#", directory=disk)
+    assert endpoint.statistics["endpoint"]["damaged places on disk"] == 1
+    assert [record.getMessage() for record in caplog.records if "damaged" in record.getMessage()] == [
+        "keeper keeper 0: 1 damaged places on its disk; what was there is gone here"
+    ]
+    disk.flip(name, 8 * disk.size(name) - 400)
+    plant.publisher.subscribe("kept/#", start="earliest")
+    plant.world.run(1.0)
+    plant.publish("more")
+    assert endpoint.statistics["endpoint"]["damaged places on disk"] == 2
+
+
 # ------------------------------------------------------------------------------------------ on real sockets
 
 
