@@ -30,11 +30,12 @@ a round: of two programs that start together, one may subscribe only when the ot
 ASK_AGAIN = 0.01
 """Seconds from one announcement of a round to the next: some two times the round trip of a good radio link. At 5 % loss
 an announcement and its answer get through with 90 %; all three of a round fail for one in a thousand. Two endpoints
-that start together both miss the same running peer, twice each, for one in ten thousand."""
+that start together both miss the same running peer, twice each, for one in ten thousand, if it answers as fast."""
 
 SOONEST = 0.004
 """Seconds from one announcement to the next where answers come at once. Two of them are longer than the 0.005 s that a
-thread of a peer's program may keep the interpreter from answering."""
+thread of a peer's program may keep the interpreter from answering. A running peer that answers more slowly than all
+that have just started is missed by these if it takes longer than two of them."""
 
 ASKED_AGAIN = 8  # peers known at most; where there are more, all would answer again for one answer that was lost
 

@@ -92,12 +92,13 @@ class Host:
 
 
 class Lan:
-    """Hosts on one segment; `is_dropped`, if set, decides for each copy of a datagram beside `loss`."""
+    """Hosts on one segment; `is_dropped` and `delay_of`, if set, decide for each copy of a datagram."""
 
     def __init__(self, seed: int = 0, loss: float = 0.0, start: float = 1000.0) -> None:
         self.now = start
         self.loss = loss
         self.is_dropped: Predicate | None = None
+        self.delay_of: Callable[[Host, Host], float] | None = None
         self.hosts: list[Host] = []
         self.sent: list[tuple[Host, Outbound]] = []
         self._random = Random(seed)
@@ -189,7 +190,8 @@ class Lan:
                 if is_addressed and not self._is_lost(source, host, frame):
                     header = orjson.loads(encoded)
                     item = Inbound(source.id, source.incarnation, source.address, header, frame.bodies)
-                    heapq.heappush(self._arrivals, (self.now + DELAY, next(self._serial), host, item))
+                    delay = self.delay_of(source, host) if self.delay_of else DELAY
+                    heapq.heappush(self._arrivals, (self.now + delay, next(self._serial), host, item))
 
     def _is_lost(self, source: Host, host: Host, frame: Outbound) -> bool:
         if self.is_dropped is not None and self.is_dropped(source, host, frame):

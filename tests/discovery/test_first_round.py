@@ -207,3 +207,13 @@ def test_data_passes_during_the_round() -> None:
     lan.order(one, data(other.id))
     lan.run(2 * DELAY)
     assert len(other.data) == 1
+
+
+@pytest.mark.parametrize("far", [0.003, 0.0075])
+def test_two_that_start_together_wait_for_a_peer_that_answers_within_eight_milliseconds(far: float) -> None:
+    lan = established(1)
+    (present,) = lan.hosts
+    lan.delay_of = lambda source, host: far / 2 if present in (source, host) else DELAY / 10
+    one, other = add(lan, 1), add(lan, 2)
+    assert max(duration(lan, one), duration(lan, other)) >= far
+    assert present.id in one.known & other.known
