@@ -19,12 +19,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from glue.cmd import logs, service
 from glue.cmd.output import CommandOutput
+from glue.contract.near import SHORT, nearest
 from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError, PortInUseError, TopicError
 
 SUCCESS, FAILURE, USAGE = 0, 1, 2
@@ -72,9 +72,8 @@ class Parser(argparse.ArgumentParser):
         words = message.partition("unrecognized arguments: ")[2].split()
         options = [name for action in self._actions for name in action.option_strings]
         bare = {name.lstrip("-"): name for name in options}  # dashes would make all of them alike
-        near = get_close_matches(words[0].partition("=")[0].lstrip("-"), bare, n=1) if words else []
-        if near:
-            message += f"; did you mean {bare[near[0]]}?"
+        if words and (meant := nearest(words[0].partition("=")[0].lstrip("-"), bare, SHORT)):
+            message += f"; did you mean {bare[meant]}?"
         self.exit(USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 

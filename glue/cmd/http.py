@@ -15,20 +15,20 @@ import argparse
 import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import glue.aio
 from glue.cmd import common
+from glue.cmd.doors import serve
 from glue.cmd.output import CommandOutput
-from glue.cmd.session import chosen, watched
+from glue.cmd.session import chosen
 from glue.cmd.tls import add_tls_options, server_context
-from glue.errors import ConfigurationError, GlueError, InterfaceError
+from glue.errors import ConfigurationError
 from glue.gateway.http.gateway import HTTP_PORT, Gateway
 from glue.gateway.http.guard import LAN
 from glue.gateway.http.limits import Limits, allow_files
 from glue.gateway.http.tokens import EVERYTHING, Access, add_token, remove_token
-from glue.gateway.thread import in_thread
 
 ELECTION_TIMEOUT = 0.5
 """Seconds of silence after which doors that share subscriptions choose another leader for their model."""
@@ -116,19 +116,10 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             ) as gateway:  # fmt: skip
                 yield gateway
 
-    try:
-        with ExitStack() as stack:
-            with output.progress("opening the door"):
-                gateway = stack.enter_context(in_thread(opened))
-            stack.enter_context(watched(arguments, gateway.endpoint))
-            report(output, gateway, tls is not None)
-            with common.until_ended(arguments.duration):
-                common.wait_for_end()
-    except OSError as error:
-        if isinstance(error, GlueError):
-            raise
-        raise InterfaceError(f"cannot listen: {error.strerror or error}; choose another port with --port") from None
-    return common.SUCCESS
+    def told(gateway: Gateway) -> None:
+        report(output, gateway, tls is not None)
+
+    return serve(arguments, output, opened, told, "choose another port with --port")
 
 
 def report(output: CommandOutput, gateway: Gateway, is_secure: bool) -> None:

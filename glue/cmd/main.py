@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 
 from glue.cmd.common import SUCCESS, USAGE, prepare_streams
+from glue.contract.near import SHORT, near
 
 GROUPS = {
     "try it": ("demo", "topics", "endpoint"),
@@ -96,9 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("--version", "-V"):
         print("glue", import_module("glue").__version__)
         return SUCCESS
-    near = get_close_matches(name, COMMANDS, n=1)
-    meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
-    print(f"glue: no command {name!r}; {meant}", file=sys.stderr)
+    meant = near(name, COMMANDS, SHORT) or f"; there are {', '.join(COMMANDS)}"
+    print(f"glue: no command {name!r}{meant}", file=sys.stderr)
     return USAGE
 
 

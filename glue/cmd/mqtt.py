@@ -17,7 +17,7 @@ import getpass
 import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,15 @@ from typing import Any
 import glue
 import glue.aio
 from glue.cmd import common
+from glue.cmd.doors import serve
 from glue.cmd.output import CommandOutput, printable
-from glue.cmd.session import chosen, open_endpoint, watched
+from glue.cmd.session import chosen, open_endpoint
 from glue.cmd.tls import add_tls_options, server_context
-from glue.errors import ConfigurationError, GlueError, InterfaceError
+from glue.errors import ConfigurationError
 from glue.gateway.mqtt.files import FileAccess, write_password
 from glue.gateway.mqtt.gateway import MQTT_PORT, TLS_PORT, Gateway
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.names import MQTT_DOORS
-from glue.gateway.thread import in_thread
 
 FIELDS = {
     "clients": ("client", "user", "address", "version", "connected", "received", "sent", "dropped"),
@@ -131,19 +131,10 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             ) as gateway:  # fmt: skip
                 yield gateway
 
-    try:
-        with ExitStack() as stack:
-            with output.progress("opening the door"):
-                gateway = stack.enter_context(in_thread(opened))
-            stack.enter_context(watched(arguments, gateway.endpoint))
-            report(output, gateway, access)
-            with common.until_ended(arguments.duration):
-                common.wait_for_end()
-    except OSError as error:
-        if isinstance(error, GlueError):
-            raise
-        raise InterfaceError(f"cannot listen: {error.strerror or error}; choose other ports with --port") from None
-    return common.SUCCESS
+    def told(gateway: Gateway) -> None:
+        report(output, gateway, access)
+
+    return serve(arguments, output, opened, told, "choose other ports with --port")
 
 
 def voting(arguments: argparse.Namespace, data_dir: Path | None) -> dict[str, Any]:

@@ -8,10 +8,18 @@ from itertools import islice
 LOOKED_AT = 1000
 """Names that are compared: each takes some 20 µs."""
 
+SIMILAR, SHORT = 0.75, 0.6
+"""The likeness (of 1) of what was perhaps meant: among names that users choose, and among a few short words of glue."""
 
-def near(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'NAME'?" for the most similar name that is known; "" if none is similar."""
+
+def nearest(name: str, known: Iterable[str], likeness: float = SIMILAR) -> str:
+    """Return the most similar name that is known; "" if none is similar."""
     from difflib import get_close_matches  # only a mistake needs it
 
-    found = get_close_matches(name, list(islice(known, LOOKED_AT)), n=1, cutoff=0.75)
-    return f"; did you mean {found[0]!r:.80}?" if found else ""
+    return next(iter(get_close_matches(name, list(islice(known, LOOKED_AT)), n=1, cutoff=likeness)), "")
+
+
+def near(name: str, known: Iterable[str], likeness: float = SIMILAR) -> str:
+    """Return "; did you mean 'NAME'?" for the most similar name that is known; "" if none is similar."""
+    found = nearest(name, known, likeness)
+    return f"; did you mean {found!r:.80}?" if found else ""
