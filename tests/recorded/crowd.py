@@ -9,6 +9,7 @@ from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
 from tests.recorded.damage import mqtt_damage
 from tests.recorded.doors import DoorStory, mqtt_limits, mqtt_rights, run_words
+from tests.recorded.swarms import mqtt_cluster
 from tests.support import mqtt
 
 
@@ -141,6 +142,7 @@ class Crowd:
 
 
 DOORS: dict[str, Callable[[], str]] = {
+    "mqtt-cluster": mqtt_cluster,
     "mqtt-damage": mqtt_damage,
     "mqtt-limits": mqtt_limits,
     "mqtt-rights": mqtt_rights,
