@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -15,14 +17,14 @@ import glue
 from glue.capture.opened import opened_copy
 from glue.cmd import common
 from glue.cmd.output import CommandOutput
-from glue.endpoint.secrets import fastest_suite, read_key, read_secret, write_secret
+from glue.endpoint.secrets import fastest_suite, read_key, read_open, read_secret, write_secret
 from glue.errors import ConfigurationError
 from glue.security import MemberIdentity, granted, new_key, rotated
 from glue.security.guard import POLICY_SIZE, Policy, explain
 from glue.security.identity import PUBLIC_SIZE, Certificate, authority_text, public_of, read_authority
-from glue.security.key import LONGEST, OVERLAP
+from glue.security.key import LONGEST, OVERLAP, Key
 from glue.security.rules import ACTIONS as ACTION_NAMES
-from glue.security.rules import Rule, read_policy
+from glue.security.rules import Mark, Rule, read_policy
 from glue.security.suites import require
 from glue.topics import check_pattern
 
@@ -43,6 +45,9 @@ FILES = {
     "open": "the capture",
     "rules": "the rules, as a JSON list",
 }
+
+NAME_SIZE = 255
+"""Bytes of the name of an endpoint."""
 
 TELLING = 5.0
 """Seconds that `rotate` passes the new epoch on, at most."""
@@ -107,6 +112,8 @@ def show(arguments: argparse.Namespace, output: CommandOutput) -> int:
     key = read_key(arguments.file)
     for epoch in key.epochs:
         output.event("epoch", epoch.described(), epoch=epoch.number, id=f"{epoch.id:02x}")
+    if key.revoked:
+        output.event("revoked", f"revoked: {', '.join(key.revoked)}", names=list(key.revoked))
     suite = fastest_suite().name
     output.event("cipher", f"this machine seals with {suite}, the faster one here", cipher=suite)
     return common.SUCCESS
@@ -192,21 +199,30 @@ def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
         raise ConfigurationError("members of this key have identities, so --authority has to sign the new epoch")
     if arguments.overlap > LONGEST:
         raise ConfigurationError(f"--overlap {arguments.overlap}: expected at most {LONGEST:.0f} seconds")
-    write_secret(arguments.file, key.to_text(), replaces=True)
-    output.event("epoch", key.newest.described(), epoch=key.newest.number, id=f"{key.newest.id:02x}")
     if arguments.leaked:
+        write(arguments, key, output)
         text = (
             f"copy {arguments.file} to each endpoint within {arguments.overlap:.0f} s; running endpoints read it anew"
         )
         output.event("copy", text, file=arguments.file, seconds=arguments.overlap)
         return common.SUCCESS
     settings = {name: getattr(arguments, name) for name in ("interface", "multicast_address", "network_id")}
+    # it joins with the former key: if it cannot, the file stays as it is, as members take the next epoch alone
     with glue.Endpoint(key=arguments.file, identity=arguments.identity, **settings) as endpoint:
-        driver = endpoint._running()
-        common.wait_for(lambda seconds: driver.wait_until(lambda: is_known(endpoint), seconds), arguments.duration)
+        write(arguments, key, output)
+        driver, epoch = endpoint._running(), key.newest.number
+        common.wait_for(
+            lambda seconds: driver.wait_until(lambda: is_known(endpoint, epoch), seconds), arguments.duration
+        )
         have, all_ = members(endpoint)
     output.event("members", f"{have} of {all_} members have it", members=all_, informed=have)
     return common.SUCCESS if have == all_ else common.FAILURE
+
+
+def write(arguments: argparse.Namespace, key: Key, output: CommandOutput) -> None:
+    """Write a key with a new epoch."""
+    write_secret(arguments.file, key.to_text(), replaces=True)
+    output.event("epoch", key.newest.described(), epoch=key.newest.number, id=f"{key.newest.id:02x}")
 
 
 def members(endpoint: glue.Endpoint) -> tuple[int, int]:
@@ -216,10 +232,10 @@ def members(endpoint: glue.Endpoint) -> tuple[int, int]:
     return sum(life.newest >= security.key.newest.number for life in lives), len(lives)
 
 
-def is_known(endpoint: glue.Endpoint) -> bool:
-    """Whether all members, of which there is one, have the newest epoch."""
+def is_known(endpoint: glue.Endpoint, epoch: int) -> bool:
+    """Whether this endpoint has taken an epoch from its file, and all members, of which there is one, have it."""
     have, all_ = members(endpoint)
-    return 0 < have == all_
+    return bool(endpoint._core.security.key.newest.number >= epoch) and 0 < have == all_
 
 
 def authority(arguments: argparse.Namespace, output: CommandOutput) -> int:
@@ -239,6 +255,8 @@ def authority(arguments: argparse.Namespace, output: CommandOutput) -> int:
 def identity(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Make the identity of an endpoint, for the authority to admit."""
     require()
+    if not 0 < len(arguments.name.encode(errors="replace")) <= NAME_SIZE or not arguments.name.isprintable():
+        raise ConfigurationError(f"name {arguments.name!r:.80}: expected 1 to {NAME_SIZE} printable bytes")
     made = MemberIdentity(arguments.name, os.urandom(PUBLIC_SIZE))
     file = arguments.file or f"{arguments.name}.identity"
     create(file, made.to_text())
@@ -258,6 +276,8 @@ def admit(arguments: argparse.Namespace, output: CommandOutput) -> int:
         {"may": [action], "topics": getattr(arguments, action)} for action in ACTION_NAMES if getattr(arguments, action)
     ]
     made = before.admitted(secret, until, rules)
+    assert made.certificate is not None
+    check_patterns([made.certificate.rules])
     write_secret(arguments.file, made.to_text(), replaces=True)
     rights = rights_of(rules)
     duration = "for good" if until is None else f"for {arguments.days:g} days"
@@ -270,18 +290,17 @@ def admit(arguments: argparse.Namespace, output: CommandOutput) -> int:
 def rules(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Sign rules with the authority, as a newer version of those in the output file."""
     secret = read_authority(read_secret(arguments.authority, "authority"), arguments.authority)
-    with open(arguments.file, "rb") as file:
-        text = file.read(POLICY_SIZE)
+    text = read_open(arguments.file, POLICY_SIZE)
     before = None
     if os.path.exists(arguments.output):
-        with open(arguments.output, "rb") as file:
-            before = Policy.from_text(file.read(POLICY_SIZE), public_of(secret))
+        before = Policy.from_text(read_open(arguments.output, POLICY_SIZE), public_of(secret))
         if before is None:
             raise ConfigurationError(
                 f"{arguments.output}: no rules of this authority, so the next version is unknown; name another --output"
             )
     try:
         made = Policy.make(secret, 1 + (before.version if before else 0), orjson.loads(text))
+        check_patterns((made.rules, made.marks))
     except ValueError as error:
         raise ConfigurationError(f"{arguments.file}: {error}") from None
     write_secret(arguments.output, made.to_text(), replaces=True)
@@ -321,21 +340,28 @@ def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> in
 def read_rules_file(path: str) -> tuple[Rule, ...]:
     """Return the rules in a file, signed or not yet; no signature is checked. Raises ConfigurationError."""
     try:
-        with open(path, "rb") as file:
-            values = orjson.loads(file.read(POLICY_SIZE))
+        values = orjson.loads(read_open(path, POLICY_SIZE))
         if isinstance(values, dict):
             values = orjson.loads(values["document"])["rules"]
         found, _ = read_policy(values)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from None
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigurationError(f"{path}: no rules: {error}") from None
     return found
 
 
+def check_patterns(parts: Iterable[Iterable[Rule | Mark]]) -> None:
+    """Raise TopicError for a pattern that could never match, such as `a/#/b`: its author means something else."""
+    for part in chain(*parts):
+        for pattern in (*part.topics, *([part.who] if isinstance(part, Rule) else ())):
+            check_pattern(pattern)
+
+
 def open_capture(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Copy a capture with its sealed datagrams opened, for play, spark.analyze and Wireshark."""
     require()
+    with suppress(FileNotFoundError):
+        if os.path.samefile(arguments.file, arguments.output):
+            raise ConfigurationError(f"--output {arguments.output}: this is the capture itself; name another file")
     with output.progress("copying") as progress:
         counted = opened_copy(
             arguments.file, arguments.output, read_key(arguments.key), lambda share: progress.tell("", share)

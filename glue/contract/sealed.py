@@ -32,6 +32,9 @@ FORBIDDEN: Final = "forbidden"
 OWN_END: Final = "own end"
 """The beginning of a cause: the certificate of this endpoint is over."""
 
+OWN_REVOKED: Final = "own name revoked"
+"""The beginning of a cause: the key of the group says that this endpoint is no member any more."""
+
 TWO_POLICIES: Final = "two policies"
 """The beginning of a cause: the authority has signed different rules under one version."""
 

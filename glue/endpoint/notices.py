@@ -6,7 +6,17 @@ from collections.abc import Callable
 from typing import Final
 
 from glue.contract import Address
-from glue.contract.sealed import ANOTHER_KEY, FORBIDDEN, NO_IDENTITY, OWN_END, PLAIN, RETIRED, SEALED, TWO_POLICIES
+from glue.contract.sealed import (
+    ANOTHER_KEY,
+    FORBIDDEN,
+    NO_IDENTITY,
+    OWN_END,
+    OWN_REVOKED,
+    PLAIN,
+    RETIRED,
+    SEALED,
+    TWO_POLICIES,
+)
 
 WORDS: Final = {
     PLAIN: "an endpoint without a key, at {address}, uses network id {network}; this endpoint has a key, so neither "
@@ -21,6 +31,8 @@ WORDS: Final = {
     "Give it an identity that the authority has admitted (glue key identity, glue key admit)",
     OWN_END: "the certificate of this endpoint, {detail}, is over, so the others refuse it. Have the authority admit "
     "it again (glue key admit), and restart it",
+    OWN_REVOKED: "the key of the group says that {detail}, this endpoint, is revoked, so the others refuse it. Have "
+    "the authority admit an identity of another name (glue key identity, glue key admit)",
     FORBIDDEN: "refused by the rules: {detail}",
     TWO_POLICIES: "the authority has signed different rules as version {detail}; all endpoints use the same of them. "
     "Sign a newer version (glue key rules)",

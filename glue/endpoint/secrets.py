@@ -75,7 +75,10 @@ def write_secret(path: str | os.PathLike[str], content: str, replaces: bool = Fa
     if not replaces and target.exists():
         raise FileExistsError(17, "File exists", str(target))
     made = target.with_name(f".{target.name}.{os.getpid()}")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:  # the name of the file that is wanted says more
+        raise type(error)(error.errno, error.strerror, str(target)) from None
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(content)
@@ -85,6 +88,18 @@ def write_secret(path: str | os.PathLike[str], content: str, replaces: bool = Fa
     except BaseException:
         made.unlink(missing_ok=True)
         raise
+
+
+def read_open(path: str | os.PathLike[str], limit: int) -> bytes:
+    """Return at most `limit` bytes of a file that is not secret. Raises ConfigurationError, also for a pipe."""
+    name = os.fspath(path)
+    try:
+        with open(name, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigurationError(f"{name}: not a file")
+            return file.read(limit)
+    except OSError as error:
+        raise ConfigurationError(f"{name}: {error.strerror}") from None
 
 
 def read_key(path: str | os.PathLike[str]) -> Key:
@@ -98,6 +113,8 @@ class KeyFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self._state = self._stat()
+        self.newest = 0
+        """The number of the newest epoch that the endpoint has."""
 
     def _stat(self) -> tuple[int, int] | None:
         try:
@@ -113,14 +130,23 @@ class KeyFile:
             return None
         self._state = state
         try:
-            return read_key(self._path)
+            found = read_key(self._path)
         except ConfigurationError as error:
             logger.error("the key file changed, and is not used: %s", error)
             return None
+        if found.newest.number < self.newest:
+            logger.error(
+                "the key file now ends with epoch %d, and this endpoint goes on with epoch %d: copy the present key "
+                "file back before a restart", found.newest.number, self.newest,
+            )  # fmt: skip
+            return None
+        self.newest = found.newest.number
+        return found
 
     def keep(self, key: Key) -> None:
         """Write a key that came by a rotation, unless the file has it."""
         try:
+            self.newest = key.newest.number
             known = read_key(self._path)
             if known != replace(key, rotated_at=known.rotated_at):
                 write_secret(self._path, replace(key, rotated_at=time.time()).to_text(), replaces=True)
@@ -147,6 +173,7 @@ def open_secrets(
     file = None
     if isinstance(key, str):
         file, key = KeyFile(key), _without_the_past(read_key(key), os.stat(key).st_mtime)
+        file.newest = key.newest.number
     if not isinstance(key, Key):
         raise ConfigurationError(f"key={key!r}: expected the path of a key file")
     found = _identity(key, identity)
@@ -192,8 +219,7 @@ def _policy(key: Key, rules: Any) -> Policy | None:
         )
     if not os.path.exists(rules):
         return None
-    with open(rules, "rb", opener=_without_waiting) as file:
-        policy = Policy.from_text(file.read(POLICY_SIZE + 1), key.authority)
+    policy = Policy.from_text(read_open(rules, POLICY_SIZE + 1), key.authority)
     if policy is None:
         raise ConfigurationError(
             f"policy={rules!r}: not signed by the authority of the key; sign them with glue key rules"
@@ -237,6 +263,11 @@ def _identity(key: Key, identity: Any) -> MemberIdentity | None:
         raise ConfigurationError(f"identity={name}: the members of this key have no identities; use glue key authority")
     if identity.certificate is None or not identity.certificate.is_of(key.authority):
         raise ConfigurationError(f"identity={name}: the authority of the key has not admitted it; use glue key admit")
+    if identity.name in key.revoked:
+        raise ConfigurationError(
+            f"identity={name}: {identity.name} is revoked by the key, so all members refuse it; have the authority "
+            "admit an identity of another name (glue key identity, glue key admit)"
+        )
     return identity
 
 

@@ -9,7 +9,7 @@ from math import inf
 from typing import Final
 
 from glue.contract import Address, Train
-from glue.contract.sealed import OWN_END, Tell
+from glue.contract.sealed import OWN_END, OWN_REVOKED, Tell
 from glue.security.hello import NO_ECHO, Hello, NewEpoch
 from glue.security.identity import Certificate
 from glue.security.key import Epoch, Key, with_epoch
@@ -168,6 +168,9 @@ class Greeter:
         """Take a key with other epochs. Returns what tells the members of it."""
         self._rotation.take(key)
         self.use_epochs()
+        if self._prover is not None and (name := self._prover.certificate.name) in key.revoked:
+            self._statistics["own name revoked"] += 1
+            self._tell(f"{OWN_REVOKED}: {name}", None)
         for life in self._lives.fresh:
             if life.certificate is not None and life.certificate.name in key.revoked:
                 self.forget(life)

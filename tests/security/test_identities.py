@@ -150,6 +150,30 @@ def test_a_revoked_member_is_out_after_a_rotation_that_reaches_all_others() -> N
     assert thief.peers == []
 
 
+def test_a_revoked_member_that_gets_the_new_key_is_told_so_by_name_at_both_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plant = Plant(4)
+    new = granted(rotated(KEY, Random(9).randbytes, overlap=5), AUTHORITY, ["thief"])
+    hall, thief = plant.start("hall"), plant.start("thief")
+    plant.world.run(2.0)
+    for one in (hall, thief):  # the file is copied by hand
+        one._core.security._new_key = lambda: new
+        one._core.security.look_at = 0.0
+    plant.world.run(10.0)
+    assert hall.peers == []
+    told = [record.getMessage() for record in caplog.records]
+    assert any("is refused: thief is revoked" in line for line in told), "at the others"
+    assert any("says that thief, this endpoint, is revoked" in line for line in told), "at the thief"
+
+
+def test_an_endpoint_does_not_start_with_an_identity_that_its_key_revokes(tmp_path: Path) -> None:
+    new = granted(rotated(KEY, Random(9).randbytes), AUTHORITY, ["thief"])
+    identity = MemberIdentity("thief", bytes(32)).admitted(AUTHORITY, None, [])
+    with pytest.raises(glue.ConfigurationError, match="thief is revoked by the key"):
+        glue.Endpoint(key=new, identity=identity)
+
+
 def test_an_epoch_that_the_authority_did_not_sign_is_not_taken() -> None:
     plant = Plant(5)
     kitchen, hall = plant.start("kitchen"), plant.start("hall")

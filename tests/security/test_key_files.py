@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,31 @@ def test_a_member_is_admitted_with_its_rights_for_a_time(shell: Shell) -> None:
     code, said = shell.run("explain", "hall", "publish", "home/lamp", "--identity", member)
     assert (code != 0, "is the identity of 'kitchen', not of 'hall'" in said) == (True, True)
     assert shell.told("admit", member, "--authority", root)["until"] is None
+
+
+def test_what_would_do_harm_is_refused_before_a_file_is_written(shell: Shell, tmp_path: Path) -> None:
+    group, root, member, rules = map(shell.path, ("group", "authority", "kitchen", "rules"))
+    pipe, capture = shell.path("pipe"), shell.path("trace.pcapng")
+    os.mkfifo(pipe)
+    shell.told("new", group)
+    shell.told("authority", root, "--key", group)
+    shell.told("identity", "kitchen", member)
+    Path(rules).write_text('[{"who": "#", "may": ["publish"], "topics": ["a/#/b"]}]')
+    Path(capture).write_bytes(b"frames")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    for words, reason in (
+        (["identity", ""], "expected 1 to 255 printable bytes"),
+        (["new", shell.path("missing/plant.key")], "missing/plant.key: No such file or directory"),
+        (["admit", member, "--authority", root, "--publish", "a/#/b"], "pattern 'a/#/b'"),
+        (["rules", rules, "--authority", root, "--output", shell.path("signed")], "pattern 'a/#/b'"),
+        (["rules", pipe, "--authority", root, "--output", shell.path("signed")], "pipe: not a file"),
+        (["explain", "kitchen", "publish", "a", "--rules", pipe], "pipe: not a file"),
+        (["open", capture, "--key", group, "--output", capture], "this is the capture itself"),
+        (["rotate", group, "--authority", root], "glue key identity"),  # without an identity nobody would be told
+    ):
+        code, said = shell.run(*words)
+        assert (code != 0, reason in said) == (True, True), said
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
 def test_rules_are_signed_as_the_next_version(shell: Shell) -> None:

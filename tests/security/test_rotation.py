@@ -174,6 +174,18 @@ def test_a_copy_of_the_file_does_not_begin_the_overlap_again(tmp_path: Path) -> 
     assert read_key(path).rotated_at > key.rotated_at
 
 
+def test_an_older_key_file_in_place_of_the_present_one_is_not_taken_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, older = tmp_path / "plant.key", new_key(os.urandom)
+    write_secret(path, rotated(older, os.urandom).to_text())
+    file = KeyFile(str(path))
+    file.newest = 2
+    write_secret(path, older.to_text(), replaces=True)
+    assert file.look() is None
+    assert "goes on with epoch 2: copy the present key file back" in caplog.text
+
+
 def test_a_damaged_key_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "plant.key"
     write_secret(path, new_key(os.urandom).to_text()[:-20])
