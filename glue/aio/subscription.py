@@ -163,13 +163,16 @@ class Subscription:
         Raises ClosedError once closed and empty, SlowReaderError instead if it was disconnected, and TypeError if
         there is a handler.
         """
-        if self._handler is not None:
-            raise TypeError(f"the subscription to {self.pattern!r} has a handler; iterate over one without")
+        self._check_reader()
         try:
             async with asyncio.timeout(timeout):
                 return await self._next()
         except TimeoutError:
             raise TimeoutError(f"no message on {self.pattern!r} in {timeout} s") from None
+
+    def _check_reader(self) -> None:
+        if self._handler is not None:
+            raise TypeError(f"the subscription to {self.pattern!r} has a handler; iterate over one without")
 
     async def _next(self) -> Message:
         while True:
@@ -187,6 +190,7 @@ class Subscription:
                 await self._arrived.wait()
 
     def __aiter__(self) -> Subscription:
+        self._check_reader()
         return self
 
     async def __anext__(self) -> Message:
