@@ -9,6 +9,7 @@ from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
 from tests.recorded.damage import mqtt_damage
 from tests.recorded.doors import DoorStory, mqtt_limits, mqtt_rights, run_words
+from tests.recorded.moves import mqtt_moves
 from tests.recorded.swarms import mqtt_cluster
 from tests.support import mqtt
 
@@ -145,6 +146,7 @@ DOORS: dict[str, Callable[[], str]] = {
     "mqtt-cluster": mqtt_cluster,
     "mqtt-damage": mqtt_damage,
     "mqtt-limits": mqtt_limits,
+    "mqtt-moves": mqtt_moves,
     "mqtt-rights": mqtt_rights,
     "mqtt-crowd": lambda: Crowd(1).run(50, 1500),
     "mqtt-durable": lambda: Crowd(2, disk=True).run(50, 1000),

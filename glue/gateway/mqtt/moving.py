@@ -193,7 +193,7 @@ class Moving(Connecting):
             try:
                 run = read_run_value(value, to_monotonic)
                 check_topic_name(run.topic)
-            except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError, codes.ProtocolError):
                 self.statistics["malformed retained messages of other doors"] += 1
                 continue
             own = self.retained.get(run.topic)
@@ -215,6 +215,8 @@ class Moving(Connecting):
         to_monotonic = now - self.wall_clock()
         try:
             session = Session(value["client"], self.limits.queue_messages, self.limits.queue_bytes)
+            if not isinstance(session.client_id, str):
+                raise ValueError(f"client id {session.client_id!r}")
             session.epoch = int(value["epoch"])
             session.expiry = min(self.limits.session_expiry, float(value["expiry"]))
             subscriptions = [_subscription(session, *one) for one in value["subscriptions"]]
