@@ -16,13 +16,13 @@ from tests.support import mqtt
 from tests.support.mqtt import Bench
 
 HOUR = b"\x11\x00\x00\x0e\x10"
-OTHERS: tuple[Any, ...] = (None, 0, -1, 1, 3, 65_535, 65_536, 1.5, "", "x", "a/#", True, [], {}, [1], {"a": 1})
+OTHERS: tuple[Any, ...] = (None, -1, 3, 65_536, 1.5, "a/#", [], {"a": 1})
 
 
-def full() -> tuple[Bench, Bench]:
-    """Two doors; at the first, a client is away that has messages of each kind, and there are retained ones."""
-    old, new = Bench(), Bench(now=2_000.0)
-    old.broker.wall_clock, new.broker.wall_clock = (lambda: 1e9), (lambda: 1e9 + 5)
+def full() -> Bench:
+    """A door where a client is away that has messages of each kind, and with retained messages."""
+    old = Bench()
+    old.broker.wall_clock = lambda: 1e9
     will, raw = ("w/s", b"gone", 1, True), HOUR + b"\x21\0\x03"
     away = old.subscriber(
         ("t/#", 2), ("u/+", 4 + 1), ("$share/g/v", 1), client_id="s", version=5, clean=False, raw=raw, will=will
@@ -41,7 +41,14 @@ def full() -> tuple[Bench, Bench]:
     )
     for topic, qos in (("r/1", 0), ("r/2", 1)):
         publisher.send(mqtt.publish(topic, b"kept", qos, 30, True, version=5, raw=more))
-    return old, new
+    return old
+
+
+def other_door() -> Bench:
+    """A door that knows nothing yet."""
+    new = Bench(now=2_000.0)
+    new.broker.wall_clock = lambda: 1e9 + 5
+    return new
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -82,18 +89,18 @@ def outcome(bench: Bench, kind: str, value: Any) -> str:
 
 def mqtt_moves() -> str:
     """Return the record."""
-    old, _ = full()
+    old = full()
     values = {"retained": old.broker.retained_values(old.now), "session": old.broker.taken(old.now, "s", "new")}
     values["late"] = values["session"]["queue"]
     lines = []
     for kind, value in values.items():
-        right = outcome(full()[1], kind, value)
+        right = outcome(other_door(), kind, value)
         lines += [f"{kind}: {str(value)[:900]}", f"  becomes {right[:900]}"]
-        for path in leaves(value):
+        for path in filter(None, leaves(value)):
             answers = []
             for other in OTHERS:
                 try:
-                    answers.append(outcome(full()[1], kind, changed(value, path, other)))
+                    answers.append(outcome(other_door(), kind, changed(value, path, other)))
                 except Exception as error:
                     answers.append(f"raises {error!r}")
             kinds = Counter(
@@ -101,5 +108,5 @@ def mqtt_moves() -> str:
                 for one in answers
             )
             told = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
-            lines.append(f"  {'/'.join(map(str, path)) or 'all'}: {told} [{crc32(repr(answers).encode()):08x}]")
+            lines.append(f"  {'/'.join(map(str, path))}: {told} [{crc32(repr(answers).encode()):08x}]")
     return "\n".join(lines) + "\n"

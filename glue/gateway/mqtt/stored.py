@@ -113,8 +113,10 @@ def run_value(run: Publish, to_unix: float) -> Any:
 
 
 def read_run_value(value: Any, to_monotonic: float) -> Publish:
-    """A retained message from a JSON value."""
+    """A retained message from a JSON value. Raises ValueError, or what a malformed value brings about."""
     topic, payload, qos, properties, expires, at = value
+    if not isinstance(topic, str):
+        raise ValueError(f"topic {topic!r:.40}")
     run = Publish(topic, (b64decode(payload),), qos, True, lively(properties) or None)
     run.at = at
     if expires is not None:
