@@ -32,6 +32,7 @@ from glue.contract import (
     Upward,
 )
 from glue.contract.counters import Counters
+from glue.discovery import wire
 from glue.discovery.announcer import IN_STEP, Announcer
 from glue.discovery.control import ControlSender
 from glue.discovery.examined import Examined
@@ -42,28 +43,16 @@ from glue.discovery.membership import Membership
 from glue.discovery.peers import KnownPeer, PeerInfo
 from glue.discovery.reach import Reach
 from glue.discovery.rendezvous import Rendezvous
-from glue.discovery.wire import (
-    ANNOUNCE,
-    ANSWER,
-    CALL,
-    EXAMINE,
-    GOODBYE,
-    INTRODUCE,
-    KEY,
-    OPERATIONS,
-    PATH,
-    PROBE,
-    WANT,
-    Announcement,
-    Envelope,
-    Operations,
-)
+from glue.discovery.wire import KEY, Announcement, Envelope, Operations
 from glue.errors import ConfigurationError
 
 MAX_NAME = 512  # bytes of a name as JSON, so that the name fits in the smallest announcement
 ROUNDING = 1e-6  # seconds by which a timer may be early, because of rounding errors
 
 PRESENT, ASLEEP, LEFT = "present", "asleep", "left"
+
+Handler = Callable[[float, Inbound, Envelope, bytes], None]
+"""Takes a control frame: the time, the frame, its header entry, and its body."""
 
 
 class Discovery:
@@ -92,39 +81,29 @@ class Discovery:
         """
         if len(orjson.dumps(name)) > MAX_NAME:
             raise ConfigurationError(f"name={name!r} takes more than {MAX_NAME} bytes as JSON; choose a shorter one")
-        self.statistics = Counters()
+        self.statistics = statistics = Counters()
         self._id = endpoint_id
         self._incarnation = incarnation
         self._interval = announce_interval
         self._multicast = multicast
         self._reaches_all = multicast and not links
         self._announcer = Announcer(name, announce_interval, random, rest)
-        self._members = Membership(endpoint_id, self.statistics, random)
-        self.table, self.direct = self._members.table, self._members.direct  # the known peers by id; with one address
-        self._rendezvous = Rendezvous(self.statistics)
-        self._first_round = FirstRound(self._members)
-        self._sender = ControlSender(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
-        self._reach = Reach(
-            endpoint_id, multicast, self._members, self._rendezvous, self._sender, self._announcer, self.statistics
-        )
-        self.links = Links(endpoint_id, links, self._members, self._sender, self.statistics, random)
-        self._learning = Learning(self._members, self._sender, self.statistics, announce_interval, lease_intervals)
-        self.examined = Examined(self._members, self._sender, self.statistics, random, multicast)
+        self._members = members = Membership(endpoint_id, statistics, random)
+        self.table, self.direct = members.table, members.direct  # the known peers by id; with one address
+        self._rendezvous = Rendezvous(statistics)
+        self._first_round = FirstRound(members)
+        self._sender = sender = ControlSender(self._announcer, self._rendezvous, self._first_round, statistics, random)
+        self._reach = Reach(endpoint_id, multicast, members, self._rendezvous, sender, self._announcer, statistics)
+        self.links = Links(endpoint_id, links, members, sender, statistics, random)
+        self._learning = Learning(members, sender, statistics, announce_interval, lease_intervals)
+        self.examined = Examined(members, sender, statistics, random, multicast)
         self._state: str | None = None  # before the first call; then PRESENT or ASLEEP, then LEFT
         self._slept_at = 0.0  # since when it is asleep, on the layer's clock, which then stands still
         self.paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
         self.calm_until = -math.inf  # on the driver's clock: before that nothing is due, and data just passes
         self._up: list[Upward] = []
-        self._handlers: dict[str, Callable[[float, Inbound, Envelope, bytes], None]] = {
-            **dict.fromkeys((ANNOUNCE, CALL, ANSWER, PROBE), self._on_announcement),
-            WANT: self._on_want,
-            OPERATIONS: self._on_operations,
-            INTRODUCE: self._reach.on_introductions,
-            EXAMINE: self.examined.receive,
-            GOODBYE: self._on_goodbye,
-            PATH: self.links.answer,
-        }
+        self._handlers = self._handlers_by_kind()
 
     @property
     def deadline(self) -> float:
@@ -233,7 +212,10 @@ class Discovery:
         self._rendezvous.contacts.pop(address, None)
 
     def _listen(self, now: float) -> float:
-        """The time on the layer's clock: never later than the next timer, however late the call is."""
+        """Return the time on the layer's clock: never later than the next timer, however late the call is.
+
+        The first call begins the first round.
+        """
         self.calm_until = -math.inf  # until `commit`
         self.links.now = now
         if self._state is None:
@@ -250,6 +232,7 @@ class Discovery:
         return due
 
     def _route(self, now: float, item: Outbound) -> None:
+        """Give data its address; peers out of reach of multicast get copies, and recent interests go first."""
         if not item.peers:
             for peer in self._members.remote.values():
                 self._sender.tell(now, peer)
@@ -301,7 +284,20 @@ class Discovery:
             self._check_at = self._next_check()
         self._sender.announce(now, body, self._multicast)
 
+    def _handlers_by_kind(self) -> dict[str, Handler]:
+        """What takes each kind of control frame."""
+        return {
+            **dict.fromkeys((wire.ANNOUNCE, wire.CALL, wire.ANSWER, wire.PROBE), self._on_announcement),
+            wire.WANT: self._on_want,
+            wire.OPERATIONS: self._on_operations,
+            wire.INTRODUCE: self._reach.on_introductions,
+            wire.EXAMINE: self.examined.receive,
+            wire.GOODBYE: self._on_goodbye,
+            wire.PATH: self.links.answer,
+        }
+
     def _control(self, now: float, item: Inbound) -> None:
+        """Hand a control frame to what takes its kind, unless it is malformed or claims to be of this endpoint."""
         envelope = Envelope.parse(item.header[KEY])
         if envelope is None or item.address is None:
             self.statistics["malformed header"] += len(item.bodies)
@@ -316,6 +312,7 @@ class Discovery:
             self._check_at = min(self._check_at, self.links.controlled(item))
 
     def _on_announcement(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        """Admit a newcomer, or learn what a peer says of itself; answer. What contradicts a known peer is verified."""
         peer, announcement, is_new = self._members.current(item), None, False
         if peer is None or body != peer.body or peer.is_doubted:
             announcement = Announcement.parse(body)
@@ -344,16 +341,18 @@ class Discovery:
         self._reach.locate(now, peer, envelope.kind, is_new)
         self._sender.reply(now, peer, envelope, is_new, self._id)
         self._converse(now, peer, envelope)
-        if envelope.kind == ANSWER:
+        if envelope.kind == wire.ANSWER:
             self._sender.return_token(now, peer)
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        """Send a peer the operations that it lacks."""
         if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
         self._sender.receive(now, peer, item, envelope)
         self._converse(now, peer, envelope)
 
     def _on_operations(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        """Take a part of a peer's interest log."""
         if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
         operations = Operations.parse(body)
@@ -365,6 +364,7 @@ class Discovery:
         self._converse(now, peer, envelope)
 
     def _on_goodbye(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        """Remove a peer whose goodbye is proven; ask any other whether it is still there."""
         peer = self._members.dismiss(now, item, envelope.echo, self._up)
         if peer is not None:
             # The peer is probed, and gone if it does not answer.

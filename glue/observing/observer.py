@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -160,31 +160,19 @@ class Observer:
     ) -> Seen:
         reader.join(1.0)
         senders, heard, looped = listener.senders(None if endpoint is None else endpoint.id)
-        group, settings = listener.group, self.settings
-        now = machine.error_counters()
-        interfaces = machine.interfaces(heard, {name: count - errors.get(name, count) for name, count in now.items()})
-        chosen, reason = self._choice()
-        unsent = {}
-        if endpoint is not None:
-            counted = endpoint.statistics["network"]
-            unsent = {cause: n for cause, n in counted.items() if cause.startswith("not sent") and "queue" not in cause}
-        is_sealed = bool(settings.key)
-        seen_here = MachineSeen(
-            interfaces=interfaces, wanted=settings.one_interface, chosen=chosen, reason=reason,
-            is_ipv6=settings.multicast_address.startswith("["), group=group.host, port=group.port,
-            failure="" if failure is None else str(failure), port_taken=isinstance(failure, PortInUseError),
-            looped=looped if own is not None and not is_sealed else None, blocking=self._firewall[0],
-            firewall_read=self._firewall[1], unsent=unsent, **machine.facts(chosen),
-        )  # fmt: skip
+        settings = self.settings
+        counted = {} if endpoint is None else endpoint.statistics["network"]
+        is_told = own is not None and not settings.key
+        machine_seen = self._machine(listener, heard, errors, counted, failure, looped if is_told else None)
         peers = endpoint.peers if endpoint is not None else []
         is_busy = self._is_busy or machine.processor_waits() - self._waited > WAITED
         ways = ways_of(self._round, self._pings, links, endpoint.id) if links and endpoint else []
         met = {str(address[0]).partition("%")[0] for peer in peers if (address := peer.address)}
         contacts = tuple(str(address[0]) for address in settings.contacts)
         return Seen(
-            machine=seen_here,
+            machine=machine_seen,
             network_id=settings.network_id,
-            sealed=is_sealed,
+            sealed=bool(settings.key),
             senders=senders,
             endpoints=endpoints,
             ways=tuple(way for way in ways if not (is_busy and way.target in self._stale)),
@@ -193,6 +181,29 @@ class Observer:
             busy=is_busy,
             seconds=round(time.monotonic() - self._started, 2),
         )
+
+    def _machine(
+        self,
+        listener: Listener,
+        heard: Mapping[str, int],
+        errors: Mapping[str, int],
+        counted: Mapping[str, int],
+        failure: Exception | None,
+        looped: bool | None,
+    ) -> MachineSeen:
+        """This machine, with the errors since `errors` were read and what the network layer `counted`."""
+        group, settings = listener.group, self.settings
+        now = machine.error_counters()
+        interfaces = machine.interfaces(heard, {name: count - errors.get(name, count) for name, count in now.items()})
+        chosen, reason = self._choice()
+        unsent = {cause: n for cause, n in counted.items() if cause.startswith("not sent") and "queue" not in cause}
+        return MachineSeen(
+            interfaces=interfaces, wanted=settings.one_interface, chosen=chosen, reason=reason,
+            is_ipv6=settings.multicast_address.startswith("["), group=group.host, port=group.port,
+            failure="" if failure is None else str(failure), port_taken=isinstance(failure, PortInUseError),
+            looped=looped, blocking=self._firewall[0], firewall_read=self._firewall[1], unsent=unsent,
+            **machine.facts(chosen),
+        )  # fmt: skip
 
     def _choice(self) -> tuple[str | None, str]:
         try:

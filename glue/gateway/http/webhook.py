@@ -128,6 +128,60 @@ class WebhookServer(ThreadingHTTPServer):
         super().server_close()
 
 
+class DeliveryServer(WebhookServer):
+    """Takes deliveries of one subscription, one at a time."""
+
+    def __init__(self, address: tuple[str, int], webhook: Webhook, handle: Callable[[Delivered], None]) -> None:
+        """Raises OSError if the port cannot be had."""
+        super().__init__(address, DeliveryHandler)
+        self._webhook = webhook
+        self._handle = handle
+        self._lock = threading.Lock()
+
+    def take(self, headers: Mapping[str, str], body: bytes) -> None:
+        """Check a delivery and handle it, unless it is a duplicate. Raises SignatureError, or what handling raises."""
+        with self._lock:
+            event = self._webhook.open(headers, body)
+            if not event.is_duplicate:
+                self._handle(event)
+                self._webhook.done(event)
+
+
+class DeliveryHandler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection to a `DeliveryServer`."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = TIMEOUT
+    server: DeliveryServer
+
+    def do_POST(self) -> None:
+        """Take a delivery; the door tries again unless the answer is a success."""
+        length = self.headers.get("content-length", "")
+        if not length.isdigit() or int(length) > BODY_LIMIT:
+            self.close_connection = True
+            self._answer(411 if not length else 413)
+            return
+        body = self.rfile.read(int(length))
+        try:
+            self.server.take(dict(self.headers.items()), body)
+        except SignatureError:
+            self._answer(400)
+        except Exception:
+            self._answer(500)
+            raise
+        else:
+            self._answer(204)
+
+    def _answer(self, status: int) -> None:
+        self.send_response(status)
+        if status != 204:
+            self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Log nothing: a delivery is no news."""
+
+
 @contextmanager
 def serve(
     webhook: Webhook, handler: Callable[[Delivered], None], host: str = "127.0.0.1", port: int = 0
@@ -136,43 +190,7 @@ def serve(
 
     The handler is called for one delivery at a time, and not for duplicates. If it raises, the door tries again.
     """
-    lock = threading.Lock()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = TIMEOUT
-
-        def do_POST(self) -> None:
-            length = self.headers.get("content-length", "")
-            if not length.isdigit() or int(length) > BODY_LIMIT:
-                self.close_connection = True
-                self._answer(411 if not length else 413)
-                return
-            body = self.rfile.read(int(length))
-            try:
-                with lock:
-                    event = webhook.open(dict(self.headers.items()), body)
-                    if not event.is_duplicate:
-                        handler(event)
-                        webhook.done(event)
-            except SignatureError:
-                self._answer(400)
-            except Exception:
-                self._answer(500)
-                raise
-            else:
-                self._answer(204)
-
-        def _answer(self, status: int) -> None:
-            self.send_response(status)
-            if status != 204:
-                self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Log nothing: a delivery is no news."""
-
-    server = WebhookServer((host, port), Handler)
+    server = DeliveryServer((host, port), webhook, handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="glue webhook")
     thread.start()
     try:

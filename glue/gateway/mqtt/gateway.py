@@ -28,7 +28,7 @@ from glue.gateway.mqtt.group_rules import GroupAccess
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.neighbours import Neighbours
 from glue.gateway.mqtt.packets import Publish
-from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
+from glue.gateway.mqtt.plugins import Plugin, PluginAccess, load_plugins
 from glue.gateway.mqtt.recovery import recover
 from glue.gateway.mqtt.session import Client
 from glue.gateway.mqtt.session import Subscription as ClientSubscription
@@ -100,10 +100,7 @@ class Gateway:
         self._data_dir = data_dir
         self._tls = tls
         plugins = load_plugins()
-        decides = access or Everybody()
-        decides = PluginAccess(plugins, decides) if plugins else decides
-        if (guard := endpoint._core.guard) is not None:
-            decides = GroupAccess(Rights("mqtt", guard), decides)
+        decides = _deciding(endpoint, plugins, access or Everybody())
         self._joining: Joining | None = None
         if shared is None:
             self.broker = Broker(decides, Random(), limits)
@@ -347,6 +344,13 @@ class Gateway:
 
         asking = self.endpoint.subscribe(pattern, give, local=False)
         asyncio.get_running_loop().call_later(REPLAY_TIME, asking.close)
+
+
+def _deciding(endpoint: Endpoint, plugins: Sequence[Plugin], access: Access) -> Access:
+    """What decides about clients: the plugins and then the `access`, within the rights of the endpoint's group."""
+    decides = PluginAccess(plugins, access) if plugins else access
+    guard = endpoint._core.guard
+    return decides if guard is None else GroupAccess(Rights("mqtt", guard), decides)
 
 
 def _joined(
