@@ -16,6 +16,7 @@ from glue.consumers.consumer import TICK, Consumer, Content
 from glue.consumers.position import Position
 from glue.consumers.positions import Positions, Stored
 from glue.consumers.wire import (
+    Ask,
     ask_topic,
     check_name,
     consumer_of,
@@ -119,29 +120,29 @@ class Home:
             if asked == "list":
                 self._list(now, peer, life, number(head.get("id")))
             else:
-                self._take(now, unix_time, peer, life, head, *consumer_of(head))
+                name, pattern = consumer_of(head)
+                self._take(Ask(now, unix_time, peer, life, head, name, pattern, key_of(name, pattern)))
         except MalformedError:
             self._statistics["malformed messages to the home of a consumer"] += 1
         return self._turn(now)
 
-    def _take(
-        self, now: float, unix_time: float, peer: str, life: int, head: dict[str, Any], name: str, pattern: str
-    ) -> None:
-        asked, id = head.get("ask"), key_of(name, pattern)
+    def _take(self, ask: Ask) -> None:
+        """Take what an endpoint asks about a consumer. Raises MalformedError."""
+        asked = ask.head.get("ask")
         if asked == "where":
-            self._tell_where(peer, life, name, pattern)
+            self._tell_where(ask)
         elif asked == "known":
-            self._known(peer, name, pattern, number(head.get("created")))
+            self._known(ask.peer, ask.name, ask.pattern, number(ask.head.get("created")))
         elif asked in ("seek", "forget"):
-            self._change(unix_time, peer, life, head, name, pattern)
+            self._change(ask)
         elif asked in ("join", "here", "leave", "done", "failed"):
-            member = member_of(head)
-            if not member.startswith(f"{peer}-{life}-"):
+            member = member_of(ask.head)
+            if not member.startswith(f"{ask.peer}-{ask.life}-"):
                 raise MalformedError("member")
             if asked == "join":
-                self._join(now, unix_time, (peer, life), head, name, pattern, member)
+                self._join(ask, member)
             else:
-                self._member_says(now, (peer, life), head, id, member)
+                self._member_says(ask, member)
         else:
             raise MalformedError("ask")
 
@@ -149,52 +150,48 @@ class Home:
         head = {"tell": tell, "name": name, "pattern": pattern, **more}
         self._out.append((tell_topic(*address), encode(head)))
 
-    def _tell_where(self, peer: str, life: int, name: str, pattern: str) -> None:
-        stored = self._positions.stored.get(key_of(name, pattern))
+    def _tell_where(self, ask: Ask) -> None:
+        """Tell where the home of a consumer is, as far as this keeper knows, and whether it could be here."""
+        stored = self._positions.stored.get(ask.id)
         home, epoch = "", 0
         if stored is not None:
             home, epoch = stored.about.get("home", self._me), stored.about.get("epoch", 0)
-        covers = 1 if self._covers(pattern) and not self._positions.failure else 0
-        self._tell((peer, life), "where", name, pattern, home=home, epoch=epoch, covers=covers)
+        covers = 1 if self._covers(ask.pattern) and not self._positions.failure else 0
+        self._tell(ask.address, "where", ask.name, ask.pattern, home=home, epoch=epoch, covers=covers)
 
-    def _join(
-        self,
-        now: float,
-        unix_time: float,
-        address: tuple[str, int],
-        head: dict[str, Any],
-        name: str,
-        pattern: str,
-        member: str,
-    ) -> None:
-        id = key_of(name, pattern)
-        consumer = self.consumers.get(id)
+    def _join(self, ask: Ask, member: str) -> None:
+        """Take a member of a consumer in; begin the consumer here if the member asks for that and it may be."""
+        consumer = self.consumers[ask.id] if ask.id in self.consumers else self._begun(ask)
         if consumer is None:
-            if self.may_read is not None and not self.may_read(address[0], pattern):
-                self._statistics["members of consumers refused: no right"] += 1
-                return
-            is_elsewhere = id in self._positions.stored
-            if is_elsewhere or not head.get("begin") or not self._covers(pattern) or self._positions.failure:
-                self._tell_where(*address, name, pattern)
-                return
-            if len(self.consumers) >= CONSUMERS:
-                self._statistics["consumers refused: too many"] += 1
-                return
-            about = {
-                "name": name, "pattern": pattern, "epoch": 1, "created": int(unix_time * 1000),
-                "ordered": 1 if head.get("ordered") else 0,
-            }  # fmt: skip
-            start = self._offset(head.get("start"), unix_time)
-            self._positions.put(id, Stored(Position(start), start, about))
-            self._commit(now)
-            consumer = self._open(id)
-            self._tick_at = min(self._tick_at, now + TICK)
-            self._notice_at = now
-        if consumer.join(member, address):
+            return
+        if consumer.join(member, ask.address):
             consumer.here(member, 0)
-            self._tell(address, "joined", name, pattern, member=member, epoch=consumer.epoch)
+            self._tell(ask.address, "joined", ask.name, ask.pattern, member=member, epoch=consumer.epoch)
         else:
             self._statistics["members of consumers refused: too many"] += 1
+
+    def _begun(self, ask: Ask) -> Consumer | None:
+        """Begin a consumer here, if that is asked for and may be; else tell why not, and return None."""
+        if self.may_read is not None and not self.may_read(ask.peer, ask.pattern):
+            self._statistics["members of consumers refused: no right"] += 1
+            return None
+        is_elsewhere = ask.id in self._positions.stored
+        if is_elsewhere or not ask.head.get("begin") or not self._covers(ask.pattern) or self._positions.failure:
+            self._tell_where(ask)
+            return None
+        if len(self.consumers) >= CONSUMERS:
+            self._statistics["consumers refused: too many"] += 1
+            return None
+        about = {
+            "name": ask.name, "pattern": ask.pattern, "epoch": 1, "created": int(ask.unix_time * 1000),
+            "ordered": 1 if ask.head.get("ordered") else 0,
+        }  # fmt: skip
+        start = self._offset(ask.head.get("start"), ask.unix_time)
+        self._positions.put(ask.id, Stored(Position(start), start, about))
+        self._commit(ask.now)
+        self._tick_at = min(self._tick_at, ask.now + TICK)
+        self._notice_at = ask.now
+        return self._open(ask.id)
 
     def _offset(self, start: Any, unix_time: float) -> int:
         """The offset at which a consumer begins."""
@@ -207,24 +204,24 @@ class Home:
             raise MalformedError("start")
         return self._log.first
 
-    def _member_says(self, now: float, address: tuple[str, int], head: dict[str, Any], id: str, member: str) -> None:
-        consumer = self.consumers.get(id)
-        name, pattern, asked = head["name"], head["pattern"], head["ask"]
-        if consumer is None or head.get("epoch") != consumer.epoch or member not in consumer.members:
+    def _member_says(self, ask: Ask, member: str) -> None:
+        """Take what a member has done; who is no member of this epoch is told so."""
+        consumer, asked = self.consumers.get(ask.id), ask.head["ask"]
+        if consumer is None or ask.head.get("epoch") != consumer.epoch or member not in consumer.members:
             if asked != "leave":
                 self._statistics["acknowledgements of members that are fenced"] += asked == "done"
-                self._tell(address, "fenced", name, pattern, member=member)
+                self._tell(ask.address, "fenced", ask.name, ask.pattern, member=member)
         elif asked == "leave":
             consumer.leave(member)
         elif asked == "here":
-            consumer.here(member, number(head.get("got", 0)))
-            self._tell(address, "here", name, pattern, member=member)
+            consumer.here(member, number(ask.head.get("got", 0)))
+            self._tell(ask.address, "here", ask.name, ask.pattern, member=member)
         else:
             act = consumer.done if asked == "done" else consumer.failed
-            for entry in done_entries(head, "shares"):
-                if not act(now, member, *entry):
+            for entry in done_entries(ask.head, "shares"):
+                if not act(ask.now, member, *entry):
                     self._statistics["acknowledgements of shares that a member does not have"] += 1
-            self._commit_at = min(self._commit_at, max(now + COMMIT, self._retry_at))
+            self._commit_at = min(self._commit_at, max(ask.now + COMMIT, self._retry_at))
 
     # ---------------------------------------------------------------------------------------------- people
 
@@ -233,24 +230,24 @@ class Home:
         head = {"tell": "list", "id": request, "consumers": found}
         self._out.append((tell_topic(peer, life), encode(head)))
 
-    def _change(self, unix_time: float, peer: str, life: int, head: dict[str, Any], name: str, pattern: str) -> None:
-        id, request = key_of(name, pattern), number(head.get("id"))
-        consumer, is_done = self.consumers.get(id), False
-        if consumer is None and head["ask"] == "forget" and id in self._positions.stored:  # its home is elsewhere
-            self._positions.forget(id)
-            self._commit_at = -inf
+    def _change(self, ask: Ask) -> None:
+        """Move a consumer to another position, or forget it; all its members have to join again."""
+        request = number(ask.head.get("id"))
+        consumer, is_forgotten = self.consumers.get(ask.id), ask.head["ask"] == "forget"
         if consumer is not None:
             self._fence(consumer)
-            if head["ask"] == "forget":
-                del self.consumers[id]
-                self._positions.forget(id)
+            if is_forgotten:
+                del self.consumers[ask.id]
+                self._positions.forget(ask.id)
             else:
-                offset = self._offset(head.get("start"), unix_time)
+                offset = self._offset(ask.head.get("start"), ask.unix_time)
                 about = {**consumer.stored.about, "epoch": consumer.epoch + 1}
                 consumer.move(Stored(Position(offset), offset, about))
             self._commit_at = -inf
-            is_done = True
-        self._tell((peer, life), "sought", name, pattern, id=request, done=is_done)
+        elif is_forgotten and ask.id in self._positions.stored:  # its home is elsewhere
+            self._positions.forget(ask.id)
+            self._commit_at = -inf
+        self._tell(ask.address, "sought", ask.name, ask.pattern, id=request, done=consumer is not None)
 
     def _fence(self, consumer: Consumer) -> None:
         """Tell all members that they are none any more."""

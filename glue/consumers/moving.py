@@ -16,7 +16,7 @@ from glue.consumers.home import COMMIT, CONSUMERS, RETRY, ConsumerAlert, Home, M
 from glue.consumers.position import Position
 from glue.consumers.positions import Stored
 from glue.consumers.voting import HOME, Ballot, voters_of
-from glue.consumers.wire import ask_topic, encode, key_of, number
+from glue.consumers.wire import Ask, ask_topic, encode, key_of, number
 from glue.contract.ranges import RangeSet
 from glue.errors import StorageError
 from glue.history.wire import EARLIEST, MalformedError
@@ -93,23 +93,23 @@ class MovingHome(Home):
 
     # ----------------------------------------------------------------------------------------------- asked
 
-    def _take(
-        self, now: float, unix_time: float, peer: str, life: int, head: dict[str, Any], name: str, pattern: str
-    ) -> None:
-        if head.get("ask") not in ASKS:
-            super()._take(now, unix_time, peer, life, head, name, pattern)
+    def _take(self, ask: Ask) -> None:
+        """Take a vote, or what any home is asked. Raises MalformedError."""
+        if ask.head.get("ask") not in ASKS:
+            super()._take(ask)
             return
-        id = key_of(name, pattern)
-        ballot = self.ballots.get(id)
-        if peer not in self._others(pattern):
+        ballot = self.ballots.get(ask.id)
+        if ask.peer not in self._others(ask.pattern):
             self._statistics["votes for homes of consumers that are no keeper's"] += 1
             return
         if ballot is None:
-            if head["ask"] not in ("stand", "copy") or id in self._positions.stored or not self._covers(pattern):
+            is_known = ask.id in self._positions.stored
+            if ask.head["ask"] not in ("stand", "copy") or is_known or not self._covers(ask.pattern):
                 return
-            ballot = self._add(now, id, Facts(name, pattern, number(head.get("ordered", 0))), voters_of(head, self._me))
+            facts = Facts(ask.name, ask.pattern, number(ask.head.get("ordered", 0)))
+            ballot = self._add(ask.now, ask.id, facts, voters_of(ask.head, self._me))
         if ballot is not None:
-            ballot.take(now, peer, str(head["ask"]), head)
+            ballot.take(ask.now, ask.peer, str(ask.head["ask"]), ask.head)
 
     def _add(self, now: float, id: str, facts: Facts, voters: Sequence[str]) -> Ballot | None:
         if len(self.ballots) >= SHARED:
@@ -119,34 +119,28 @@ class MovingHome(Home):
         ballot = self.ballots[id] = Ballot(self._me, voters, now)
         return ballot
 
-    def _join(
-        self,
-        now: float,
-        unix_time: float,
-        address: tuple[str, int],
-        head: dict[str, Any],
-        name: str,
-        pattern: str,
-        member: str,
-    ) -> None:
-        id = key_of(name, pattern)
-        if id in self.consumers or self._is_refused(address[0], pattern):
-            super()._join(now, unix_time, address, head, name, pattern, member)
+    def _join(self, ask: Ask, member: str) -> None:
+        """Take a member in, or begin to elect a home if there are keepers enough; then it asks again."""
+        if ask.id not in self.consumers and not self._is_refused(ask.peer, ask.pattern):
+            is_known = ask.id in self.ballots or ask.id in self._positions.stored
+            if not is_known and ask.head.get("begin") and self._covers(ask.pattern):
+                self._stand(ask)
+            if ask.id in self.ballots:
+                self._tell_where(ask)
+                return
+        super()._join(ask, member)
+
+    def _stand(self, ask: Ask) -> None:
+        """Stand for election as the home of a new consumer, if there are keepers enough."""
+        voters = sorted([self._me, *self._others(ask.pattern)])
+        if len(voters) < LEAST or len(self.consumers) >= CONSUMERS:
             return
-        if id not in self.ballots and id not in self._positions.stored and head.get("begin") and self._covers(pattern):
-            voters = sorted([self._me, *self._others(pattern)])
-            is_shared = len(voters) >= LEAST and len(self.consumers) < CONSUMERS
-            ballot = (
-                self._add(now, id, Facts(name, pattern, int(bool(head.get("ordered")))), voters) if is_shared else None
-            )
-            if ballot is not None:
-                ballot.done = self._done_before(head.get("start"), unix_time, pattern)
-                ballot.is_replaced = True
-                ballot.stand(now)
-        if id in self.ballots:
-            self._tell_where(*address, name, pattern)
-        else:
-            super()._join(now, unix_time, address, head, name, pattern, member)
+        facts = Facts(ask.name, ask.pattern, int(bool(ask.head.get("ordered"))))
+        ballot = self._add(ask.now, ask.id, facts, voters)
+        if ballot is not None:
+            ballot.done = self._done_before(ask.head.get("start"), ask.unix_time, ask.pattern)
+            ballot.is_replaced = True
+            ballot.stand(ask.now)
 
     def _is_refused(self, peer: str, pattern: str) -> bool:
         return self.may_read is not None and not self.may_read(peer, pattern)
@@ -175,40 +169,44 @@ class MovingHome(Home):
                 done.setdefault(stream, RangeSet()).add(1, end)
         return done
 
-    def _tell_where(self, peer: str, life: int, name: str, pattern: str) -> None:
-        ballot = self.ballots.get(key_of(name, pattern))
+    def _tell_where(self, ask: Ask) -> None:
+        """Tell where the elected home of a consumer is, or what any home tells."""
+        ballot = self.ballots.get(ask.id)
         if ballot is None or ballot.role == HOME:
-            super()._tell_where(peer, life, name, pattern)
+            super()._tell_where(ask)
         else:
             home = ballot.home if ballot.home != self._me else ""
-            self._tell((peer, life), "where", name, pattern, home=home, epoch=ballot.promise, covers=1)
+            self._tell(ask.address, "where", ask.name, ask.pattern, home=home, epoch=ballot.promise, covers=1)
 
-    def _member_says(self, now: float, address: tuple[str, int], head: dict[str, Any], id: str, member: str) -> None:
-        if id in self.consumers and not self._acts(now, id) and head["ask"] != "leave":
-            if head["ask"] != "here":  # a member that is not answered looks for another home
-                self._statistics["acknowledgements of members that are fenced"] += head["ask"] == "done"
-                self._tell(address, "fenced", head["name"], head["pattern"], member=member)
+    def _member_says(self, ask: Ask, member: str) -> None:
+        """Take what a member has done, unless this home may not act now."""
+        asked = ask.head["ask"]
+        if ask.id in self.consumers and not self._acts(ask.now, ask.id) and asked != "leave":
+            if asked != "here":  # a member that is not answered looks for another home
+                self._statistics["acknowledgements of members that are fenced"] += asked == "done"
+                self._tell(ask.address, "fenced", ask.name, ask.pattern, member=member)
             return
-        super()._member_says(now, address, head, id, member)
+        super()._member_says(ask, member)
 
     def _known(self, home: str, name: str, pattern: str, created: int) -> None:
         if key_of(name, pattern) not in self.ballots:
             super()._known(home, name, pattern, created)
 
-    def _change(self, unix_time: float, peer: str, life: int, head: dict[str, Any], name: str, pattern: str) -> None:
-        id = key_of(name, pattern)
-        ballot, consumer = self.ballots.get(id), self.consumers.get(id)
-        if ballot is not None and head["ask"] == "seek":
+    def _change(self, ask: Ask) -> None:
+        """Move a consumer with a ballot to another position, or forget it with its ballot."""
+        ballot, consumer = self.ballots.get(ask.id), self.consumers.get(ask.id)
+        if ballot is not None and ask.head["ask"] == "seek":
             if consumer is not None:
-                ballot.replace(self._done_before(head.get("start"), unix_time, pattern))
-                self._close_shared(id)  # and it opens again at once, from there
-            self._tell((peer, life), "sought", name, pattern, id=number(head.get("id")), done=consumer is not None)
+                ballot.replace(self._done_before(ask.head.get("start"), ask.unix_time, ask.pattern))
+                self._close_shared(ask.id)  # and it opens again at once, from there
+            request = number(ask.head.get("id"))
+            self._tell(ask.address, "sought", ask.name, ask.pattern, id=request, done=consumer is not None)
             return
-        if ballot is not None and head["ask"] == "forget":
-            del self.ballots[id], self._facts[id]
-            self._journal.add(orjson.dumps({"id": id}))
+        if ballot is not None:
+            del self.ballots[ask.id], self._facts[ask.id]
+            self._journal.add(orjson.dumps({"id": ask.id}))
             self._vote_at = -inf
-        super()._change(unix_time, peer, life, head, name, pattern)
+        super()._change(ask)
 
     # ---------------------------------------------------------------------------------------------- timers
 

@@ -22,7 +22,7 @@ what carries an older one is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -91,6 +91,25 @@ def consumer_of(head: dict[str, Any]) -> tuple[str, str]:
     except TopicError:
         raise MalformedError("pattern") from None
     return str(name), str(pattern)
+
+
+class Ask(NamedTuple):
+    """What an endpoint asks the home of a consumer: `head` tells what; `now` is in monotonic seconds."""
+
+    now: float
+    unix_time: float
+    peer: str
+    life: int
+    head: dict[str, Any]
+    name: str
+    pattern: str
+    id: str
+    """The text under which the consumer is stored."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the answer goes: the endpoint and its life."""
+        return self.peer, self.life
 
 
 def member_of(head: dict[str, Any]) -> str:
