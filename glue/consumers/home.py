@@ -147,6 +147,7 @@ class Home:
             raise MalformedError("ask")
 
     def _tell(self, address: tuple[str, int], tell: str, name: str, pattern: str, **more: Any) -> None:
+        """Answer an endpoint in one of its lives."""
         head = {"tell": tell, "name": name, "pattern": pattern, **more}
         self._out.append((tell_topic(*address), encode(head)))
 
@@ -297,6 +298,7 @@ class Home:
         return self._turn(now)
 
     def _notify(self) -> None:
+        """Tell the other keepers of the consumers that have their home here."""
         for consumer in self.consumers.values():
             head = {
                 "ask": "known", "name": consumer.name, "pattern": consumer.pattern,
@@ -344,6 +346,7 @@ class Home:
         return found
 
     def _give(self, now: float) -> None:
+        """Give messages to members, once what is given away is durable; else their members have to join again."""
         given: list[tuple[Consumer, str, list[tuple[int, Content]]]] = []
         for consumer in self.consumers.values():
             if not self._acts(now, consumer.id):
@@ -369,6 +372,7 @@ class Home:
         return True
 
     def _send(self, consumer: Consumer, member: str, shares: Sequence[tuple[int, Content]]) -> None:
+        """Send a member its shares, in as few messages as may be."""
         entries: list[list[Any]] = []
         groups: list[MessageGroup] = []
         size = 0

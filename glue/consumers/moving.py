@@ -77,6 +77,7 @@ class MovingHome(Home):
         }  # fmt: skip
 
     def _restore(self, now: float, entry: dict[str, Any]) -> None:
+        """Take an entry of the journal."""
         id = entry["id"]
         if "about" not in entry:
             self.ballots.pop(id, None)
@@ -112,6 +113,7 @@ class MovingHome(Home):
             ballot.take(ask.now, ask.peer, str(ask.head["ask"]), ask.head)
 
     def _add(self, now: float, id: str, facts: Facts, voters: Sequence[str]) -> Ballot | None:
+        """Begin a ballot, if there are not too many."""
         if len(self.ballots) >= SHARED:
             self._statistics["consumers with votes refused: too many"] += 1
             return None
@@ -249,6 +251,7 @@ class MovingHome(Home):
                 self._close_shared(id)
 
     def _store(self, now: float) -> None:
+        """Store what the ballots changed; then send what they have to say."""
         self._vote_at = inf
         for id, ballot in self.ballots.items():
             if ballot.changed or ballot.is_changed or ballot.is_replaced:
@@ -271,6 +274,7 @@ class MovingHome(Home):
                 self._out.append((ask_topic(keeper), encode(head)))
 
     def _open_shared(self, now: float, id: str, ballot: Ballot) -> None:
+        """Be the home of a consumer, from what a majority counts as done."""
         facts, log = self._facts[id], self._log
         about = {
             "name": facts.name, "pattern": facts.pattern, "epoch": ballot.promise, "created": 0,
@@ -284,6 +288,7 @@ class MovingHome(Home):
         self._commit_at = -inf
 
     def _close_shared(self, id: str) -> None:
+        """Be the home of a consumer no more."""
         self._fence(self.consumers.pop(id))
         self._positions.forget(id)
         self._commit_at = -inf

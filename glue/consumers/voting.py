@@ -232,13 +232,13 @@ class Ballot:
             self._acknowledged(now, peer, epoch, head)
 
     def _asked_to_vote(self, now: float, peer: str, epoch: int, copied: Version) -> None:
+        """Answer a candidate; stand as well, if this keeper has more than the candidate."""
         is_patient = now < self._patient_until and peer != self.home
-        is_granted = epoch > self.promise and copied >= self.copied and not is_patient and not self.acts(now)
+        may_follow = epoch > self.promise and not is_patient and not self.acts(now)
+        is_granted = may_follow and copied >= self.copied
         if is_granted:
             self._follow(now, peer, epoch)
-        elif (
-            epoch > self.promise and not is_patient and not self.acts(now)
-        ):  # this keeper has more: it stands, beyond it
+        elif may_follow:  # this keeper has more: it stands, beyond it
             self.promise, self.home, self.role = epoch, "", VOTER
             self.is_changed = True
             self._stand_at = now + GATHER
@@ -256,6 +256,7 @@ class Ballot:
         self._wait()
 
     def _voted(self, now: float, peer: str, epoch: int, is_granted: bool, promise: int) -> None:
+        """Count a vote for this keeper; a majority makes it the home."""
         if self.role != CANDIDATE or epoch != self.promise:
             return
         if is_granted:
@@ -276,6 +277,7 @@ class Ballot:
         self.is_changed = True
 
     def _copy(self, now: float, peer: str, epoch: int, head: dict[str, Any]) -> None:
+        """Copy what the home of an epoch counts as done, and tell how far; of an older epoch, tell of the newer one."""
         if epoch < self.promise or (epoch == self.promise and self.role != VOTER):
             self._tell(peer, head)
             return
@@ -292,6 +294,7 @@ class Ballot:
         self._tell(peer, head)
 
     def _take_part(self, part: Any, epoch: int, to: int, done: list[Entry]) -> None:
+        """Take a part of everything that counts as done; the last one puts it in the place of what is known here."""
         if not isinstance(part, list) or len(part) != 2 or number(part[0]) >= number(part[1]):
             raise MalformedError("part")
         if part[0] == 0:
@@ -314,6 +317,7 @@ class Ballot:
         self.out.append((home, "copied", told))
 
     def _acknowledged(self, now: float, peer: str, epoch: int, head: dict[str, Any]) -> None:
+        """Note how far another keeper has copied; forget the changes that all have."""
         known = self._peers.get(peer)
         if self.role != HOME or epoch != self.promise or known is None:
             return

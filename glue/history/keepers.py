@@ -259,6 +259,7 @@ class Keepers:
         return target, self._asked
 
     def _ranges(self, now: float) -> tuple[str, list[Range]]:
+        """Return a keeper, and what to ask it for: what the streams that are behind miss, as far as it may have it."""
         found: list[Range] = []
         target = ""
         for key in [*self.behind]:
@@ -305,6 +306,7 @@ class Keepers:
         return page.compared < sum(any(overlaps(one, two) for one in mine for two in other) for other in others)
 
     def _take_heads(self, now: float, peer: str, page: Page) -> None:
+        """Take a page of a list of streams: open what is new, and note what is behind what a keeper has."""
         reader = self._reader
         if self._is_beginning and now < self._list_until and self._may_lack(peer, page):
             self._listed, self._list_at = 0, now + SILENCE
@@ -337,6 +339,7 @@ class Keepers:
         self._listed_by(peer)
 
     def _take_ranges(self, now: float, peer: str, request: Request, page: Page) -> None:
+        """Take the messages that were asked for, and note what the keeper does not have."""
         asked = {(origin, life, topic): first for topic, first, _, _, origin, life in request.ranges}
         groups = iter(page.groups)
         reader = self._reader

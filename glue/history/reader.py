@@ -229,6 +229,7 @@ class Reader(Sequencer):
         return True
 
     def _take_groups(self, now: float, peer: str, source: Source, page: Page) -> None:
+        """Take messages of a publisher, in whatever order they come."""
         is_narrow = source.state == SCAN and source.start[0] != EARLIEST
         for group in page.groups:
             if not source.index.match(group.topic):
@@ -247,6 +248,7 @@ class Reader(Sequencer):
                 self._want(key, stream, source)
 
     def _take_scan(self, now: float, peer: str, source: Source, page: Page) -> None:
+        """Take a page of all that a publisher remembers; after the last one, messages are taken as they come."""
         self._take_groups(now, peer, source, page)
         source.after = max(source.after, page.next)
         source.until = page.until
@@ -261,6 +263,7 @@ class Reader(Sequencer):
             self._want(key, stream, source)
 
     def _take_heads(self, now: float, peer: str, source: Source, page: Page, is_verifying: bool) -> None:
+        """Take a page of a publisher's newest numbers, and note what is missing here."""
         for topic, last, *_ in page.heads:
             if not source.index.match(topic):
                 continue
@@ -282,6 +285,7 @@ class Reader(Sequencer):
         source.check_at = now if not is_all else now + (self._pause(CHECK) if page.known else CHECK_SOON)
 
     def _take_ranges(self, now: float, peer: str, source: Source, request: Request, page: Page) -> None:
+        """Take the messages that were asked for; what the publisher no longer has is with keepers, or gone."""
         self._take_groups(now, peer, source, page)
         for place, (topic, _, last, _, _, _) in enumerate(request.ranges):
             key = peer, source.life, topic
@@ -349,6 +353,7 @@ class Reader(Sequencer):
         return found
 
     def _next_request(self, now: float, peer: str, source: Source) -> Request | None:
+        """Return what to ask a publisher for now, if anything."""
         if self._may_ask:
             room = max(self._limit - self.waiting, 1)
             if source.state == SCAN:
@@ -364,6 +369,7 @@ class Reader(Sequencer):
         return None
 
     def _ranges(self, source: Source) -> list[Range]:
+        """Return what streams of a publisher miss, and take them off those that are behind."""
         found: list[Range] = []
         while source.behind and len(found) < RANGES:
             key, _ = source.behind.popitem(last=False)

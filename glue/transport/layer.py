@@ -160,6 +160,7 @@ class Transport:
         self._handlers[kind](now, run, entry, source, up)
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
+        """Take acknowledgements, one in each body."""
         held_us, window, channel, upto = ACKNOWLEDGED[entry[0]](entry)
         if entry[0] == "mended" and not self._on_recovered(now, run.peer, channel, _mended(entry)):
             self.statistics["malformed entries"] += 1
@@ -194,6 +195,7 @@ class Transport:
     def _acknowledged(
         self, now: float, peer: str, number: int, upto: int, ranges: list[tuple[int, int]], window: int, held: float
     ) -> None:
+        """Let a channel know of an acknowledgement; a receiver with another state of it gets a new channel."""
         channel = self._by_number.get(number)
         self._eased = True
         self.statistics["acknowledgements received"] += 1
@@ -263,6 +265,7 @@ class Transport:
             self._close(channel)
 
     def _close(self, channel: Channel) -> None:
+        """Forget a channel."""
         self._by_number.pop(channel.number, None)
         self.busy.pop(channel.number, None)
         if self.channels.get(channel.flow) is channel:
@@ -307,6 +310,7 @@ class Transport:
                         self.acknowledger.now(incoming)
 
     def _submit(self, now: float, item: Outbound) -> None:
+        """Queue a message on the channel of its flow; what it must not overtake comes first."""
         flow = item.peers, item.priority
         barriers = [barrier for other in item.after for barrier in self._barriers(other)] if item.after else []
         channel = self.channels.get(flow)

@@ -21,7 +21,7 @@ from glue.gateway.mqtt.cluster.delivering import NO_MAJORITY, Delivering
 from glue.gateway.mqtt.cluster.keys import Entry, Owner, mark
 from glue.gateway.mqtt.cluster.replica import Committed, Kept, Moved
 from glue.gateway.mqtt.cluster.shared import Shared
-from glue.gateway.mqtt.cluster.units import claim, forget, guarded
+from glue.gateway.mqtt.cluster.units import Unit, claim, forget, guarded
 from glue.gateway.mqtt.identity import Refusal
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Connect, Disconnect, Publish, Will
@@ -133,6 +133,7 @@ class ClusterBroker(Delivering):
         self._claim(client, client_id, TRIES, now)
 
     def _claim(self, client: Client, client_id: str, tries: int, now: float) -> None:
+        """Propose that the session of a client is this door's; the client waits for the outcome."""
         packet = client.connect
         assert packet is not None
         if client.waits is None or client.link not in self.clients or client.is_closing:
@@ -145,10 +146,19 @@ class ClusterBroker(Delivering):
         hash, replica = mark(client_id), self.shared.replica
         known = Found(replica.owners.get(hash), replica.wills.get(hash), replica.terms.get(hash, {}).get("expiry", 0))
         found: Found = self._left.get(client_id, known)
+        number = self._highest = max(self._highest, 0 if found.owner is None else found.owner[2]) + 1
+        is_new = found.owner is None or packet.clean or not found.expiry
+        unit = self._claiming(now, packet, found, (client_id, self.shared.name, number), is_new)
+        unit.committed = partial(self._claimed, client, client_id, number, not is_new)
+        unit.refused = partial(self._claim_again, client, client_id, found.owner, tries)
+        self.shared.propose(unit)
+        self.shared.is_urgent = True
+
+    def _claiming(self, now: float, packet: Connect, found: Found, claimed: Owner, is_new: bool) -> Unit:
+        """The unit that claims a session as it was found; for a new one, what was before goes and its will is sent."""
+        hash = mark(claimed[0])
         present, will = found.owner, found.will
-        number = self._highest = max(self._highest, 0 if present is None else present[2]) + 1
-        unit = claim(hash, present, (client_id, self.shared.name, number), will)
-        is_new = present is None or packet.clean or not found.expiry
+        unit = claim(hash, present, claimed, will)
         if present is not None and is_new:
             unit.add(*(one for one in forget(hash) if one.key != f"o/{hash}"))  # type: ignore[union-attr]
         elif will is not None:
@@ -158,10 +168,7 @@ class ClusterBroker(Delivering):
         if packet.will is not None:
             unit.add(Set(f"w/{hash}", {"will": will_value(packet.will)}))
         unit.add(Update(f"a/{hash}", {"expiry": packet.expiry(self.limits.session_expiry), "away": None}))
-        unit.committed = partial(self._claimed, client, client_id, number, not is_new)
-        unit.refused = partial(self._claim_again, client, client_id, present, tries)
-        self.shared.propose(unit)
-        self.shared.is_urgent = True
+        return unit
 
     def _claim_again(self, client: Client, client_id: str, expected: Owner | None, tries: int, now: float) -> None:
         """Go on with a claim that was refused: wait for what it did not know of, and try again if that was an end.
