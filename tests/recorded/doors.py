@@ -150,7 +150,8 @@ class DoorStory:
         told += [f"network < {run_words(run)}" for run in broker.published]
         broker.published.clear()
         self.aside.clear()
-        self.lines.append(f"{self.bench.now:8.2f} {what}")
+        stored = f" [{self.bench.store.end}]" if self.bench.store is not None else ""
+        self.lines.append(f"{self.bench.now:8.2f} {what}{stored}")
         self.lines += [f"{'':9}{line:.260}" for line in told]
 
     def end(self) -> str:
