@@ -10,11 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any
 from zlib import crc32
 
 import glue
 from glue.endpoint.core import PRIORITIES
+from glue.security import new_key
 from glue.simulation import Burst, Conditions, SimulatedEndpoint
 from glue.simulation.segments import Segments
 from tests.recorded.features import Feature
@@ -203,6 +205,7 @@ WILD: dict[str, Callable[[], str]] = {
     "wild-calm": lambda: Wild(41, "abc").live(30),
     "wild-crowd": lambda: Wild(42, "abcdef").live(20),
     "wild-tight": lambda: Wild(43, "abcd", queue_limit=100_000, receive_limit=60_000, parity=0.2).live(20),
+    "wild-sealed": lambda: Wild(45, "abc", key=new_key(Random(45).randbytes)).live(16),
     "wild-segments": lambda: TwoSegments(44, "abc").live(20),
 }
 
