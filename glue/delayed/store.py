@@ -58,8 +58,18 @@ class Turn(NamedTuple):
     refused: list[tuple[Put, str]]
 
 
-class Rights(Protocol):
-    """The rights of peers on topics."""
+class Surroundings(Protocol):
+    """What a store knows of its keeper, and of its peers."""
+
+    @property
+    def me(self) -> str:
+        """The id of this keeper."""
+
+    def keepers(self, topic: str) -> Sequence[str]:
+        """Return the ids of the keepers of a topic, this one too."""
+
+    def is_present(self, publisher: str, life: int) -> bool:
+        """Whether this life of a publisher is known."""
 
     def may_publish(self, peer: str, topic: str) -> bool:
         """Whether a peer may publish on a topic."""
@@ -90,32 +100,18 @@ class Held:
 class DelayedStore:
     """The delayed messages at one keeper. Not thread-safe."""
 
-    def __init__(
-        self,
-        me: str,
-        directory: Directory | None,
-        statistics: Counter[str],
-        keepers: Callable[[str], Sequence[str]],
-        is_present: Callable[[str, int], bool],
-        rights: Rights,
-        now: float,
-        unix_time: float,
-        settle: float,
-    ) -> None:
-        """`directory`: where they are stored; None: in memory. `keepers`: ids of the keepers of a topic, this one too.
+    def __init__(self, around: Surroundings, statistics: Counter[str], ready_at: float) -> None:
+        """Hold messages in memory, until `open`.
 
-        `is_present`: whether this life of a publisher is known. `settle`: seconds after which all peers are known that
-        are there; what another life or another keeper was given is not released before. Raises StorageError.
+        `ready_at`: monotonic seconds from which all peers are known that are there. What another life or another
+        keeper was given is not released before.
         """
         self.held: dict[Id, Held] = {}
         self.size = 0
         self.late: list[Held] = []  # came when they were due already, so that they may be in the log
-        self._me = me
+        self._around = around
         self._statistics = statistics
-        self._keepers = keepers
-        self._is_present = is_present
-        self._rights = rights
-        self._ready_at = now + settle
+        self._ready_at = ready_at
         self._ended: OrderedDict[Id, None] = OrderedDict()
         self._heap: list[tuple[float, Id]] = []
         self._absent: dict[tuple[str, int], float] = {}  # since when publishers are gone
@@ -126,13 +122,13 @@ class DelayedStore:
         self._refused: list[tuple[Put, str]] = []
         self._sync_at = inf
         self._retry_at = -inf
-        self._journal = None if directory is None else Journal(directory, NAME, self._snapshot)
-        if self._journal is not None:
-            self._load(self._journal, now, unix_time)
+        self._journal: Journal | None = None
 
     # --------------------------------------------------------------------------------------------- storing
 
-    def _load(self, journal: Journal, now: float, unix_time: float) -> None:
+    def open(self, directory: Directory, now: float, unix_time: float) -> None:
+        """Store in a directory from now on, and hold what is stored there. Raises StorageError."""
+        journal = self._journal = Journal(directory, NAME, self._snapshot)
         for entry in journal.load():
             try:
                 told = parse(entry)
@@ -229,11 +225,11 @@ class DelayedStore:
     def _may_end(self, peer: str, id: Id) -> bool:
         if peer == id.publisher or id not in self.held:
             return peer == id.publisher or peer in self._met
-        return self._rights.may_keep(peer, self.held[id].put.group.topic)
+        return self._around.may_keep(peer, self.held[id].put.group.topic)
 
     def _put(self, now: float, unix_time: float, peer: str, put: Put) -> None:
         topic = put.group.topic
-        may = self._rights.may_publish if peer == put.id.publisher else self._rights.may_keep
+        may = self._around.may_publish if peer == put.id.publisher else self._around.may_keep
         if not may(peer, topic):
             self._statistics["delayed messages refused: no right"] += 1
         elif put.id in self._ended:
@@ -286,7 +282,7 @@ class DelayedStore:
                 continue
             released.append(held.put)
             held.is_released = True
-            if self._me not in self._keepers(held.put.group.topic):  # then it will not be in the log
+            if self._around.me not in self._around.keepers(held.put.group.topic):  # then it will not be in the log
                 self.end(now, id)
         self._statistics["delayed messages released for their publishers"] += len(released)
         held_now = self._sync(now) if self._sync_at <= now else []
@@ -298,9 +294,11 @@ class DelayedStore:
         """When this keeper releases a message that is due, as things are."""
         id = held.put.id
         owner = id.publisher, id.life
-        keepers = self._keepers(held.put.group.topic)
+        keepers = self._around.keepers(held.put.group.topic)
         rank = self._rank(id, keepers)
-        if self._me not in keepers and held.asked_at < now - ASK:  # the message does not come here as one of its topic
+        if (
+            self._around.me not in keepers and held.asked_at < now - ASK
+        ):  # the message does not come here as one of its topic
             held.asked_at = now
             for keeper in keepers:
                 self._tell(keeper, encode_ids("have", [id]))
@@ -308,7 +306,7 @@ class DelayedStore:
         ready_at = -inf if held.is_direct else self._ready_at
         if held.is_out:
             return max(held.due, ready_at) + STEP * rank
-        if self._is_present(*owner):
+        if self._around.is_present(*owner):
             self._absent.pop(owner, None)
             return now + POLL
         if len(self._absent) > OWNERS:
@@ -324,7 +322,7 @@ class DelayedStore:
             return blake2s(f"{keeper}/{id.tag}".encode(), digest_size=8).digest()
 
         ranked = sorted(keepers, key=place)
-        return ranked.index(self._me) if self._me in ranked else len(ranked)
+        return ranked.index(self._around.me) if self._around.me in ranked else len(ranked)
 
     def _sync(self, now: float) -> list[Put]:
         """Sync the journal; returns the messages that are on disk now."""

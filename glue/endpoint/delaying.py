@@ -13,7 +13,7 @@ from glue.delayed.wire import Id, Put, id_of_tag
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.receivers import Receiver
-from glue.storage import Log, Record
+from glue.storage import FileLog, Log, Record
 from glue.topics.bundle import LIVE
 
 if TYPE_CHECKING:
@@ -48,10 +48,9 @@ class DelayedRunner:
         self._tell = tell
         settings, requests = core.settings, core.requests
         settle = settings.announce_interval * settings.lease_intervals + SETTLE
-        self.store = DelayedStore(
-            core.identity.endpoint_id, getattr(log, "directory", None), core.statistics, self._keepers,
-            self._is_present, self, requests.clock(), requests.unix_time(), settle,
-        )  # fmt: skip
+        self.store = DelayedStore(self, core.statistics, requests.clock() + settle)
+        if isinstance(log, FileLog):
+            self.store.open(log.directory, requests.clock(), requests.unix_time())
         self._log = log
         self._find_kept()
 
@@ -70,11 +69,20 @@ class DelayedRunner:
             offset = stop
         self.synced(self._log.durable)
 
-    def _keepers(self, topic: str) -> list[str]:
+    # ------------------------------------------------------------------------------------ around the store
+
+    @property
+    def me(self) -> str:
+        """The id of this keeper."""
+        return self._core.identity.endpoint_id
+
+    def keepers(self, topic: str) -> list[str]:
+        """Return the ids of the keepers of a topic, this one too."""
         return self._core.durability.holders(topic)
 
-    def _is_present(self, publisher: str, life: int) -> bool:
-        if publisher == self._core.identity.endpoint_id:
+    def is_present(self, publisher: str, life: int) -> bool:
+        """Whether this life of a publisher is known."""
+        if publisher == self.me:
             return life == self._core.identity.incarnation
         peer = self._core.peers.get(publisher)
         return peer is not None and peer.incarnation == life
@@ -83,13 +91,12 @@ class DelayedRunner:
         """Whether a peer, and this endpoint in its place, may publish on a topic."""
         guard = self._core.guard
         return guard is None or (
-            guard.decide_own("publish", topic).allowed
-            and (peer == self._core.identity.endpoint_id or guard.lets_say(peer, topic))
+            guard.decide_own("publish", topic).allowed and (peer == self.me or guard.lets_say(peer, topic))
         )
 
     def may_keep(self, peer: str, topic: str) -> bool:
         """Whether a peer is a keeper of a topic."""
-        return peer in self._keepers(topic)
+        return peer in self.keepers(topic)
 
     # ------------------------------------------------------------------------------------------- the thread
 
@@ -108,8 +115,7 @@ class DelayedRunner:
 
     def placed(self) -> None:
         """A keeper has come or gone."""
-        me, durability = self._core.identity.endpoint_id, self._core.durability
-        self.store.placed([keeper for keeper in durability.known() if keeper != me])
+        self.store.placed([keeper for keeper in self._core.durability.known() if keeper != self.me])
         self.advance(self._core.requests.clock())
 
     def advance(self, now: float) -> None:

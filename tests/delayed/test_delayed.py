@@ -24,8 +24,19 @@ def put(number: int = 1, wait: int = 1000, payload: bytes = b"x", topic: str = "
     return Put(Id(PEER, 7, number), "name", wait, 2, True, group)
 
 
-class Everything:
-    """Rights without rules."""
+class Alone:
+    """A keeper without others, and without rules."""
+
+    me = ME
+
+    def __init__(self, is_there: bool) -> None:
+        self.is_there = is_there
+
+    def keepers(self, topic: str) -> list[str]:
+        return [ME]
+
+    def is_present(self, publisher: str, life: int) -> bool:
+        return self.is_there
 
     def may_publish(self, peer: str, topic: str) -> bool:
         return True
@@ -35,9 +46,10 @@ class Everything:
 
 
 def store(disk: SimulatedDisk | None, is_present: bool = False, now: float = 0.0) -> DelayedStore:
-    return DelayedStore(
-        ME, disk, Counter(), lambda topic: [ME], lambda *_: is_present, Everything(), now, 1000.0 + now, 0.0
-    )
+    made = DelayedStore(Alone(is_present), Counter(), now)
+    if disk is not None:
+        made.open(disk, now, 1000.0 + now)
+    return made
 
 
 def give(to: DelayedStore, *puts: Put, now: float = 0.0) -> None:

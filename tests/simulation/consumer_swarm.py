@@ -6,7 +6,6 @@ python -m tests.simulation.consumer_swarm bugs 200    # tell how many seeds each
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,30 +22,19 @@ from glue.contract.ranges import RangeSet
 from glue.endpoint.consumer_room import ConsumerRoom
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
-from tests.support.planting import seeds_to_find, sum_of_seeds
+from tests.simulation.keeping_machine import Machine
+from tests.support.planting import command, sum_of_seeds
 
 Patch = pytest.MonkeyPatch
 Key = tuple[str, int, str, int]
 """A message: publisher, life, topic and number."""
 
 
-class Machine:
-    """A keeper and its disk."""
-
-    def __init__(self, world: World, number: int) -> None:
-        self.endpoint = world.endpoint(f"keeper{number}")
-        self.disk = SimulatedDisk(world.random(f"disk {number}"))
-        self.begin()
-
-    def begin(self) -> None:
-        """Keep, in the first life or a later one."""
-        self.endpoint.keep("log/#", directory=self.disk)
-
-    def homes(self) -> Iterator[Home]:
-        """Its home."""
-        for writer in (self.endpoint._writers or {}).values():
-            if writer.keeping.consumers is not None:
-                yield writer.keeping.consumers.home
+def homes_of(machine: Machine) -> Iterator[Home]:
+    """The home of a machine."""
+    for keeping in machine.keeping():
+        if keeping.consumers is not None:
+            yield keeping.consumers.home
 
 
 class Swarm:
@@ -72,7 +60,7 @@ class Swarm:
 
     def machines_of(self) -> list[Machine]:
         """One keeper or two."""
-        return [Machine(self.world, number) for number in range(self.chance.choice((1, 1, 2)))]
+        return [Machine(self.world, number, "log/#") for number in range(self.chance.choice((1, 1, 2)))]
 
     def join(self, member: SimulatedEndpoint) -> None:
         """Subscribe with a handler that fails now and then."""
@@ -118,11 +106,9 @@ class Swarm:
             world.network.partition([chance.choice([member, machine.endpoint]).host])
             world.after(chance.uniform(0.1, 4.0), world.network.heal)
         elif machine.endpoint.is_running:
-            machine.endpoint.crash()
-            machine.disk.crash()
+            machine.crash()
         else:
-            machine.endpoint.restart()
-            machine.begin()
+            machine.restart()
 
     def run(self) -> None:
         """Disturb, calm down, and compare with the log of the home."""
@@ -135,8 +121,7 @@ class Swarm:
         self.fails = 0.0
         for machine in self.machines:
             if not machine.endpoint.is_running:
-                machine.endpoint.restart()
-                machine.begin()
+                machine.restart()
         for member in self.members:
             if not member.is_running:
                 member.restart()
@@ -156,7 +141,7 @@ class Swarm:
 
     def consumers(self) -> list[Consumer]:
         """The consumer at its home; one at most."""
-        return [one for machine in self.machines for home in machine.homes() for one in home.consumers.values()]
+        return [one for machine in self.machines for home in homes_of(machine) for one in home.consumers.values()]
 
     def look(self) -> None:
         """No two members have the same message."""
@@ -333,8 +318,4 @@ def run(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "bugs":
-        for bug in BUGS:
-            print(f"{seeds_to_find(run, range(int(sys.argv[2])), bug)} seeds: {bug.__doc__}", flush=True)
-    else:
-        print(hunt(int(sys.argv[1]), int(sys.argv[2])), "messages were handled")
+    command(hunt, run, BUGS)

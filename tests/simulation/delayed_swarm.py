@@ -9,7 +9,6 @@ true. What was cancelled in time does not come.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,32 +23,13 @@ from glue.history.sequencer import Sequencer
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
 from glue.topics.copies import Copies
-from tests.support.planting import seeds_to_find, sum_of_seeds
+from tests.simulation.keeping_machine import Machine
+from tests.support.planting import command, sum_of_seeds
 
 Patch = pytest.MonkeyPatch
 
 LATE = 40.0
 """Seconds from the beginning after which the calm has begun."""
-
-
-class Machine:
-    """A keeper, and its disk if it has one."""
-
-    def __init__(self, world: World, number: int, has_disk: bool, replicas: int | None) -> None:
-        self.endpoint = world.endpoint(f"keeper{number}")
-        self.disk = SimulatedDisk(world.random(f"disk {number}")) if has_disk else None
-        self.replicas = replicas
-        self.begin()
-
-    def begin(self) -> None:
-        """Keep, in the first life or a later one."""
-        self.endpoint.keep("t/#", directory=self.disk, replicas=self.replicas)
-
-    def crash(self) -> None:
-        """End, and lose what was not synced."""
-        self.endpoint.crash()
-        if self.disk is not None:
-            self.disk.crash()
 
 
 class Sent:
@@ -70,7 +50,7 @@ class Swarm:
         self.chance = chance = world.random("swarm of delayed messages")
         replicas = chance.choice((None, None, 2))
         self.machines = [
-            Machine(world, number, number == 0 or chance.random() < 0.7, replicas)
+            Machine(world, number, "t/#", number == 0 or chance.random() < 0.7, replicas=replicas)
             for number in range(chance.choice((1, 2, 3)))
         ]
         self.publishers = [world.endpoint(f"publisher{number}") for number in range(chance.choice((1, 2)))]
@@ -128,8 +108,7 @@ class Swarm:
         elif machine.endpoint.is_running:
             machine.crash()
         else:
-            machine.endpoint.restart()
-            machine.begin()
+            machine.restart()
 
     def run(self) -> None:
         """Disturb, calm down, and see what came."""
@@ -141,8 +120,7 @@ class Swarm:
         self.world.network.heal()
         for machine in self.machines:
             if not machine.endpoint.is_running:
-                machine.endpoint.restart()
-                machine.begin()
+                machine.restart()
         self.world.run(12.0)
         calm, lives = self.world.time, {one._core.identity.incarnation for one in self.publishers if one.is_running}
         last = self.publishers[0]
@@ -165,8 +143,8 @@ class Swarm:
             elif sent.was_safe:
                 assert number in self.came["history"], f"message {number} was lost"
         for machine in self.machines:
-            for writer in (machine.endpoint._writers or {}).values():
-                store = writer.keeping.delayed.store
+            for keeping in machine.keeping():
+                store = keeping.delayed.store
                 assert not store.held, f"{machine.endpoint} still holds {[*store.held]}"
                 assert store.size == 0
 
@@ -182,6 +160,11 @@ def counted(seed: int) -> int:
     swarm = Swarm(seed)
     swarm.run()
     return len(swarm.came["history"])
+
+
+def hunt(first: int, last: int) -> int:
+    """Run these seeds; returns how many messages came."""
+    return sum_of_seeds(counted, range(first, last))
 
 
 # ------------------------------------------------------------------------------------------- planted bugs
@@ -222,7 +205,7 @@ def second_copies_are_read(patch: Patch) -> None:
 
 def former_lives_count_as_present(patch: Patch) -> None:
     """A publisher in a new life still answers for the messages of the old one."""
-    patch.setattr(DelayedRunner, "_is_present", lambda self, publisher, life: publisher in self._core.peers)
+    patch.setattr(DelayedRunner, "is_present", lambda self, publisher, life: publisher in self._core.peers)
 
 
 def returning_keepers_are_not_told(patch: Patch) -> None:
@@ -260,8 +243,4 @@ def run(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "bugs":
-        for bug in BUGS:
-            print(f"{seeds_to_find(run, range(int(sys.argv[2])), bug)} seeds: {bug.__doc__}", flush=True)
-    else:
-        print(sum_of_seeds(counted, range(int(sys.argv[1]), int(sys.argv[2]))), "messages came")
+    command(hunt, run, BUGS)

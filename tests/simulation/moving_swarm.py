@@ -9,7 +9,6 @@ handled in the end.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +22,9 @@ from glue.contract.ranges import RangeSet
 from glue.simulation import Conditions
 from glue.simulation.disk import SimulatedDisk
 from glue.storage import Stream
-from tests.simulation.consumer_swarm import Machine, Swarm
-from tests.support.planting import seeds_to_find, sum_of_seeds
+from tests.simulation.consumer_swarm import Swarm, homes_of
+from tests.simulation.keeping_machine import Machine
+from tests.support.planting import command, sum_of_seeds
 
 Patch = pytest.MonkeyPatch
 
@@ -34,11 +34,11 @@ class MovingSwarm(Swarm):
 
     def machines_of(self) -> list[Machine]:
         """Three keepers or more."""
-        return [Machine(self.world, number) for number in range(self.chance.choice((3, 3, 5)))]
+        return [Machine(self.world, number, "log/#") for number in range(self.chance.choice((3, 3, 5)))]
 
     def homes(self) -> list[MovingHome]:
         """The homes at running keepers."""
-        found = [home for machine in self.machines if machine.endpoint.is_running for home in machine.homes()]
+        found = [home for machine in self.machines if machine.endpoint.is_running for home in homes_of(machine)]
         return [home for home in found if isinstance(home, MovingHome)]
 
     def consumers(self) -> list[Consumer]:
@@ -118,6 +118,11 @@ def counted(seed: int) -> int:
         return sum(swarm.handled.values())
 
 
+def hunt(first: int, last: int) -> int:
+    """Run these seeds; returns how many messages were handled."""
+    return sum_of_seeds(counted, range(first, last))
+
+
 # ------------------------------------------------------------------------------------------- planted bugs
 
 
@@ -172,8 +177,4 @@ def run(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "bugs":
-        for bug in BUGS:
-            print(f"{seeds_to_find(run, range(int(sys.argv[2])), bug)} seeds: {bug.__doc__}", flush=True)
-    else:
-        print(sum_of_seeds(counted, range(int(sys.argv[1]), int(sys.argv[2]))), "messages were handled")
+    command(hunt, run, BUGS)

@@ -6,7 +6,6 @@ python -m tests.simulation.test_healing bugs 200    # tell how many seeds each p
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ from glue.history.healing import Healer
 from glue.history.kept import KeptHistory
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
-from tests.support.planting import seeds_to_find
+from tests.support.planting import command, seeds_to_find
 
 Held = dict[tuple[str, int, str], list[tuple[int, int]]]
 INTERVAL = 1.0
@@ -331,8 +330,4 @@ def test_planted_bugs_are_found(bug: Callable[[Patch], None]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "bugs":
-        for planted in BUGS:
-            print(planted.__name__, seeds_to_find(run, range(int(sys.argv[2])), short_eras, planted), flush=True)
-    else:
-        print(hunt(int(sys.argv[1]), int(sys.argv[2])))
+    command(hunt, run, BUGS, short_eras)

@@ -6,7 +6,6 @@ python -m tests.simulation.test_history bugs 1000    # tell how many seeds each 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -15,7 +14,7 @@ import glue
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from tests.simulation.history_bugs import BUGS, FOUND_BY
 from tests.simulation.history_swarm import Swarm, hunt
-from tests.support.planting import seeds_to_find
+from tests.support.planting import command, seeds_to_find
 
 SECOND = 1.0
 
@@ -209,8 +208,4 @@ def test_planted_bugs_are_found(bug: Callable[[pytest.MonkeyPatch], None]) -> No
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "bugs":
-        for planted in BUGS:
-            print(planted.__name__, seeds_to_find(run, range(int(sys.argv[2])), planted), flush=True)
-    else:
-        print(hunt(int(sys.argv[1]), int(sys.argv[2])))
+    command(hunt, run, BUGS)

@@ -6,7 +6,6 @@ python -m tests.simulation.test_keepers_serve bugs 200    # tell how many seeds 
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ from glue.history.keepers import Keepers
 from glue.history.kept import KeptHistory
 from glue.history.reader import Reader
 from glue.simulation import Conditions, SimulatedEndpoint, World
-from tests.support.planting import seeds_to_find, sum_of_seeds
+from tests.support.planting import command, seeds_to_find, sum_of_seeds
 
 SECOND = 1.0
 
@@ -384,8 +383,4 @@ def test_planted_bugs_are_found(bug: Callable[[Patch], None]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "bugs":
-        for planted in BUGS:
-            print(planted.__name__, seeds_to_find(run, range(int(sys.argv[2])), planted), flush=True)
-    else:
-        print(hunt(int(sys.argv[1]), int(sys.argv[2])))
+    command(hunt, run, BUGS)

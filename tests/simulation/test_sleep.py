@@ -6,7 +6,6 @@ python -m tests.simulation.test_sleep bugs 1000    # tell how many seeds each pl
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.transport import sleepers
 from tests.simulation.sleep_bugs import BUGS
 from tests.simulation.sleep_swarm import Swarm, hunt
-from tests.support.planting import seeds_to_find
+from tests.support.planting import command, seeds_to_find
 
 REST = 60.0
 
@@ -256,8 +255,4 @@ def test_planted_bugs_are_found(bug: Callable[[pytest.MonkeyPatch], None]) -> No
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "bugs":
-        for planted in BUGS:
-            print(planted.__name__, seeds_to_find(run, range(int(sys.argv[2])), planted), flush=True)
-    else:
-        print(hunt(int(sys.argv[1]), int(sys.argv[2])))
+    command(hunt, run, BUGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -32,3 +33,17 @@ def sum_of_seeds(run: Callable[[int], int], seeds: range) -> int:
             error.add_note(f"seed {seed}")
             raise
     return total
+
+
+def command(
+    hunt: Callable[[int, int], int], run: Callable[[int], object], bugs: Iterable[Plant], *always: Plant
+) -> None:
+    """Run a swarm as a command: `FIRST LAST` hunts through these seeds, `bugs COUNT` tells what each bug takes.
+
+    `always`: changes to the code that hold for each bug.
+    """
+    if sys.argv[1] != "bugs":
+        print(hunt(int(sys.argv[1]), int(sys.argv[2])), "counted")
+        return
+    for bug in bugs:
+        print(f"{seeds_to_find(run, range(int(sys.argv[2])), *always, bug)} seeds: {bug.__doc__}", flush=True)
