@@ -258,7 +258,7 @@ class ControlSender:
             peer.answer_at = math.inf  # it knows this endpoint
             if not peer.is_proven:
                 self.ask_proof(now, peer)
-        elif is_new or self._members.is_stranger(envelope):
+        elif is_new or self._members.is_stranger(envelope) or self._first_round.is_asked(envelope):
             self.welcome(now, peer, len(self._members.table))
         elif not peer.is_proven and peer.answer_at == math.inf:
             self.ask_proof(now, peer)

@@ -4,9 +4,9 @@ Peers answer the first announcement at once. An answer carries a digest of the p
 ends when such a digest equals this endpoint's own and no interests are missing: then no peer is missing. An endpoint in
 its own first round answers without a digest, because it may not know all peers yet.
 
-Announcements and answers may get lost. Therefore a round that goes on asks again twice, with a digest. When two
-endpoints start together, each takes the other's digest from there, once it has asked twice itself and time for answers
-has passed.
+Announcements and answers may get lost, and a peer may have answered before it knew of another endpoint that starts
+together with this one. Therefore a round that goes on asks again twice, with a digest. When all known peers have just
+started, each takes the others' digests from there, once it has asked twice itself and time for answers has passed.
 
 The time between two announcements is `ASK_AGAIN`, and less where answers come fast: two round trips, as measured with
 all peers known so far. So a round takes one round trip where a peer has been running for some time, two such times
@@ -19,6 +19,7 @@ import math
 
 from glue.contract import FirstRoundOver, Upward
 from glue.discovery.membership import Membership
+from glue.discovery.wire import ANNOUNCE, Envelope
 
 LONGEST = 0.04
 """Seconds that a round takes at most. Answers of up to 200 peers, each spread over 0.2 ms a peer, come within it."""
@@ -58,6 +59,10 @@ class FirstRound:
     def known(self) -> int | None:
         """The digest of known peers that answers carry; None during the round."""
         return self.members.digest if self.is_over else None
+
+    def is_asked(self, envelope: Envelope) -> bool:
+        """Whether an endpoint in its first round asks again, and this endpoint can tell it that nobody is missing."""
+        return self.is_over and envelope.kind == ANNOUNCE and envelope.known is not None
 
     def begin(self, now: float) -> None:
         """The first announcement leaves now."""

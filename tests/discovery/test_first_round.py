@@ -217,3 +217,17 @@ def test_two_that_start_together_wait_for_a_peer_that_answers_within_eight_milli
     one, other = add(lan, 1), add(lan, 2)
     assert max(duration(lan, one), duration(lan, other)) >= far
     assert present.id in one.known & other.known
+
+
+@pytest.mark.parametrize("peers", [1, 5])
+@pytest.mark.parametrize("lag", [0.0, 0.0005])
+def test_two_that_start_together_beside_others_learn_at_once_that_nobody_is_missing(peers: int, lag: float) -> None:
+    lan = established(peers)
+    one = add(lan, peers)
+    lan.run(lag)
+    other = add(lan, peers + 1)
+    lan.sent.clear()
+    assert max(duration(lan, one), duration(lan, other)) < SOONEST + 3 * DELAY
+    assert len(one.known) == len(other.known) == peers + 1
+    lan.run(0.05)
+    assert all(kinds(lan, host).count("answer") <= 4 for host in lan.hosts)
