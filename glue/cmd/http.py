@@ -25,9 +25,10 @@ from glue.cmd.output import CommandOutput
 from glue.cmd.session import chosen
 from glue.cmd.tls import add_tls_options, server_context
 from glue.errors import ConfigurationError
+from glue.gateway.descriptors import allow_files
 from glue.gateway.http.gateway import HTTP_PORT, Gateway
 from glue.gateway.http.guard import LAN
-from glue.gateway.http.limits import Limits, allow_files
+from glue.gateway.http.limits import Limits
 from glue.gateway.http.tokens import EVERYTHING, Access, add_token, remove_token
 
 ELECTION_TIMEOUT = 0.5
@@ -95,7 +96,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     )
     tls = server_context(arguments)
     settings = common.settings_from(arguments)
-    allow_files(Limits())
+    allow_files(Limits().connections + Limits().attempts)
     logging.getLogger("glue.http").setLevel(logging.INFO)
 
     @asynccontextmanager

@@ -30,6 +30,7 @@ from glue.cmd.output import CommandOutput, printable
 from glue.cmd.session import chosen, open_endpoint
 from glue.cmd.tls import add_tls_options, server_context
 from glue.errors import ConfigurationError
+from glue.gateway.descriptors import allow_files
 from glue.gateway.mqtt.files import FileAccess, write_password
 from glue.gateway.mqtt.gateway import MQTT_PORT, TLS_PORT, Gateway
 from glue.gateway.mqtt.limits import Limits
@@ -114,6 +115,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     )
     tls = server_context(arguments)
     limits = Limits(clients=arguments.max_clients, queue_messages=arguments.max_queued)
+    allow_files(limits.clients)
     settings = common.settings_from(arguments)
     logging.getLogger("glue.mqtt").setLevel(logging.INFO)
 

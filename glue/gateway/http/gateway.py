@@ -15,12 +15,13 @@ import glue
 from glue.aio import Endpoint
 from glue.aio.model import Model
 from glue.errors import MissingExtraError
+from glue.gateway.descriptors import open_files
 from glue.gateway.http.delivering import Delivering
 from glue.gateway.http.door import Door
 from glue.gateway.http.feed import Feed
 from glue.gateway.http.guard import LAN, Guard
 from glue.gateway.http.idempotency import Idempotency
-from glue.gateway.http.limits import Limits, fitted, open_files
+from glue.gateway.http.limits import Limits, fitted
 from glue.gateway.http.store import FileStore, MemoryStore, Store
 from glue.gateway.http.tokens import EVERYTHING, Access
 from glue.network.interfaces import list_interfaces

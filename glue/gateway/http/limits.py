@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from glue.gateway.descriptors import OTHER_FILES
+
 MOUNTED: Final = "x-glue-mounted"
 """A header that takes away the rights of a client of this machine: another server has passed the request on."""
-
-
-OTHER_FILES: Final = 128
-"""Open files beside connections: some 20 of the log, the model and the endpoint, and what the program opens itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +81,3 @@ def fitted(limits: Limits, files: int) -> Limits:
     connections = max(8, limits.connections * room // wanted)
     attempts = max(8, room - connections)
     return replace(limits, connections=connections, attempts=attempts, doubtful=min(limits.doubtful, attempts // 2))
-
-
-def open_files() -> int:
-    """Return how many files this process may have open."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit for sockets
-        return 1 << 30
-    found = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 1 << 30 if found == resource.RLIM_INFINITY else found
-
-
-def allow_files(limits: Limits) -> None:
-    """Let this process open as many files as these limits need, as far as the system allows."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        need = limits.connections + limits.attempts + OTHER_FILES
-        most = need if hard == resource.RLIM_INFINITY else min(need, hard)
-        if soft != resource.RLIM_INFINITY and soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

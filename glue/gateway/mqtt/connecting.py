@@ -26,10 +26,7 @@ class Connecting(Leaving):
     def open(self, now: float, link: Hashable, remote: Remote) -> Client:
         """Take a new connection; `link` names it. It is closed at once if there are too many."""
         client = Client(link, remote, now, self.limits.packet_size)
-        if len(self.clients) >= self.limits.clients:
-            self.statistics["connections refused"] += 1
-            full = f"refused, {self.limits.clients} clients are connected"
-            self.refusals.tell(now, f"{remote.address}: {full}", f"{remote.host}: {full}")
+        if not self.has_room(now, remote):
             client.is_closing = True
             self.changed[client] = None
             return client
@@ -37,6 +34,16 @@ class Connecting(Leaving):
         self.statistics["connections"] += 1
         self.at(now + self.limits.connect_timeout, partial(self._check_connect, client), client)
         return client
+
+    def has_room(self, now: float, remote: Remote) -> bool:
+        """Whether there may be one more connection; a refusal is counted and told."""
+        most = self.limits.clients
+        if len(self.clients) + self.handshakes < most:
+            return True
+        self.statistics["connections refused"] += 1
+        full = f"refused, {most} clients are connected"
+        self.refusals.tell(now, f"{remote.address}: {full}", f"{remote.host}: {full}")
+        return False
 
     def _check_connect(self, client: Client, now: float) -> None:
         if client.session is None and client.link in self.clients and not client.is_closing:

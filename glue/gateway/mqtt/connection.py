@@ -174,8 +174,13 @@ class Handshake(asyncio.Protocol):
         self._kind = kind
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake."""
-        self._door.spawn(self._upgrade(cast(asyncio.Transport, transport)))
+        """Begin the handshake, unless there are too many connections."""
+        made, broker = cast(asyncio.Transport, transport), self._door.broker
+        if broker.has_room(time.monotonic(), Remote(_address(made.get_extra_info("peername")))):
+            broker.handshakes += 1
+            self._door.spawn(self._upgrade(made))
+        else:
+            made.abort()
 
     async def _upgrade(self, transport: asyncio.Transport) -> None:
         connection = self._kind(self._door)
@@ -193,6 +198,8 @@ class Handshake(asyncio.Protocol):
             with contextlib.suppress(Exception):
                 transport.abort()
             return
+        finally:
+            broker.handshakes -= 1
         if upgraded is not None:
             connection.connection_made(upgraded)
 

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from random import Random
@@ -21,6 +22,7 @@ import glue
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
 from glue.errors import ClosedError, ConfigurationError, GlueError
+from glue.gateway.descriptors import connections_of, open_files
 from glue.gateway.mqtt.access import Access, Everybody
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.door import Door
@@ -125,6 +127,7 @@ class Gateway:
 
         With `shared` and no majority in reach, the door soon serves what needs none, and the rest once there is one.
         """
+        self._fit()
         door = self._door = Door(self.broker, self._after)
         try:
             if self._joining is not None:
@@ -149,6 +152,16 @@ class Gateway:
         self._check_access(time.monotonic())
         door.flush()
         return self
+
+    def _fit(self) -> None:
+        """Take no more clients than files may be open."""
+        limits, room = self.broker.limits, connections_of(open_files())
+        if room < limits.clients:
+            logger.warning(
+                "this process may open %s files, so it takes %s clients at a time; `ulimit -n` raises it",
+                open_files(), room,
+            )  # fmt: skip
+            self.broker.limits = replace(limits, clients=room)
 
     def _address(self) -> str:
         """Where clients reach this door, for other doors to tell: the address that it listens on, and the port."""

@@ -30,6 +30,8 @@ class BrokerState:
         self.statistics: Counter[str] = Counter()
         self.log: Log = lambda level, text: None
         self.clients: dict[Hashable, Client] = {}
+        self.handshakes = 0
+        """Connections that are no clients yet, counted by the shell."""
         self.sessions: dict[str, Session] = {}
         self.absent: dict[Session, None] = {}
         """Sessions without a connection; the one that has been away longest is first."""

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 from glue.errors import ConfigurationError
+from glue.gateway.descriptors import OTHER_FILES
 from glue.gateway.http import webhook
 from glue.gateway.http.dead_letters import properties_of, revived
 from glue.gateway.http.guard import Guard, check_url
 from glue.gateway.http.idempotency import Idempotency
 from glue.gateway.http.journal import Journal
 from glue.gateway.http.lanes import RETRIES, retry_delay
-from glue.gateway.http.limits import OTHER_FILES, Limits, fitted
+from glue.gateway.http.limits import Limits, fitted
 from glue.gateway.http.places import Token, token_of
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.signing import Item, headers_of, is_signed, message_id, new_secret, signature

@@ -9,7 +9,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import glue.aio
+from glue.gateway.descriptors import OTHER_FILES
 from glue.gateway.mqtt import FileAccess, Gateway
 from glue.gateway.mqtt.store import Store
 from glue.gateway.thread import in_thread
@@ -347,3 +348,21 @@ def test_a_door_without_free_descriptors_serves_its_clients_and_hardly_tries_to_
             kitchen.paho.publish("home/lamp", b"on")
             assert kitchen.next()[:2] == ("home/lamp", b"on")
         assert 1 <= tries < 10
+
+
+def test_a_door_takes_no_more_connections_than_the_system_allows_files(
+    door: Doors, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("glue.gateway.mqtt.gateway.open_files", lambda: OTHER_FILES + 8)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(*certificate)
+    with door(tls=server, tls_port=0) as gateway, ExitStack() as stack:
+        ports = [gateway.port, gateway.tls_port] * 4  # half of them without a TLS handshake
+        for port in ports:
+            stack.enter_context(socket.create_connection(("127.0.0.1", port or 0))).setblocking(False)
+        for port in (gateway.port, gateway.tls_port):
+            made = stack.enter_context(socket.create_connection(("127.0.0.1", port or 0), PATIENCE))
+            with suppress(ConnectionResetError):
+                assert made.recv(1) == b"", "it is one too many"
+    assert "136 files, so it takes 8 clients at a time" in caplog.text
+    assert "refused, 8 clients are connected" in caplog.text
