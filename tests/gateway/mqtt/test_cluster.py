@@ -191,6 +191,42 @@ def test_the_chosen_door_shows_the_sessions_of_clients_that_are_away() -> None:
     assert cluster.doors[1].broker.others(cluster.now) == []
 
 
+def held(door: Door) -> dict[str, int]:
+    """How much a door holds."""
+    broker, shared = door.broker, door.shared
+    return {
+        "waiting": len(shared._units) + len(shared._actions) + len(shared._open), "bytes": shared.size,
+        "sessions": len(broker.sessions), "clients": len(broker.clients), "claims": len(shared.claims),
+        "filters": len([*broker.subscriptions.patterns]), "left": len(broker._left), "timers": len(broker._timers),
+    }  # fmt: skip
+
+
+def test_nothing_gathers_while_the_cluster_has_no_majority() -> None:
+    cluster = Cluster(2)
+    door = cluster.doors[0]
+    cluster.connect(cluster.doors[1]).send(mqtt.subscribe(1, ("t", 1), version=5))
+    cluster.settle()
+    door.broker.is_chosen = True
+    door.cut_off()
+    device, seen = door.link(5), []
+    device.send(mqtt.connect("c", 5), mqtt.subscribe(1, ("t", 0), version=5))
+    for _ in range(2):
+        for number in range(500):
+            door.advance(door.now + 1.0)
+            guest = door.link(5)
+            guest.send(mqtt.connect(f"guest-{number}", 5, clean=False, raw=HOUR, will=("w", b"gone", 1, False)))
+            guest.disconnect()
+            device.send(mqtt.publish("t", b"kept", 0, 0, retain=True, version=5))
+            door.broker.deliver(door.now, Publish("t", (b"of an endpoint",), 2))
+            door.sweeping.sweep(door.now, [door.shared.name])
+        seen.append(held(door))
+    assert seen[0] == seen[1]
+    assert seen[0]["waiting"] == seen[0]["bytes"] == 0
+    assert door.broker.statistics["messages dropped"] == door.broker.statistics["retained messages refused"] == 1000
+    got = {mqtt.publication(sent, 5).payload for sent in device.read() if sent.kind == 3}
+    assert got == {b"kept", b"of an endpoint"}, "they are delivered here"
+
+
 def test_a_session_ends_when_its_time_is_over() -> None:
     cluster = Cluster()
     cluster.subscriber(cluster.doors[0], ("t", 1)).leave()

@@ -22,6 +22,9 @@ from glue.gateway.mqtt.subscriptions import receivers
 
 NO_MAJORITY = "no majority of the doors is in reach"
 
+EARLY = 1 << 20
+"""Bytes that wait until a door that comes has found the cluster."""
+
 
 class Delivering(Broker):
     """A broker that proposes what it may acknowledge only when it is safe."""
@@ -78,7 +81,13 @@ class Delivering(Broker):
             self.shared.offer(now, Entry(run, name), ids if is_kept else ())
             return
         if run.retain:
-            self.shared.retain(now, run)
+            if self._may_wait():
+                self.shared.retain(now, run)
+            else:
+                self.statistics["retained messages refused"] += 1
+                self.refusals.tell(
+                    now, f"{run.topic!r:.200} is delivered and not retained: {NO_MAJORITY}", "not retained"
+                )
         self.route(now, run, sender)
         self.published.append(run)
 
@@ -91,7 +100,19 @@ class Delivering(Broker):
             self.statistics["retained messages refused"] += 1
         self.route(now, run, None)
         if run.qos and self.is_chosen and self.shared.replica.wanting(run.topic):
-            self.shared.offer(now, Entry(run, is_for_kept=True))
+            if self._may_wait():
+                self.shared.offer(now, Entry(run, is_for_kept=True))
+            else:
+                self._count_drop("too much waits for the cluster, or it has no majority", run.count)
+
+    def _may_wait(self) -> bool:
+        """Whether the cluster may still get what holds up no client: never more waits for it than it takes at a time.
+
+        Without a majority nothing waits, as nobody knows how long; only a door that comes has a little time for it.
+        """
+        if self.shared.is_ready:
+            return not self.shared.is_full
+        return not self.has_joined and self.shared.size < EARLY
 
     def _give(self, now: float, run: Publish, subscriptions: list[Subscription], sender: Client | None) -> None:
         first = subscriptions[0]
