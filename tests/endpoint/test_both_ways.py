@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -37,19 +38,16 @@ def test_a_lock_is_renewed_and_lost_and_the_leadership_is_handed_over(lan: Lan) 
             lock.renew()
         with pytest.raises(glue.GlueError):
             models["a"].lock("door", timeout=0.05)
-    leader = models["a"].status.leader
-    other = "b" if leader == "a" else "a"
-    assert leader is not None
-    models[leader].transfer(other, timeout=PATIENCE)
     end = time.monotonic() + PATIENCE
-    while models["a"].status.leader != other and time.monotonic() < end:
-        time.sleep(0.01)
-    models[other].remove(leader, timeout=PATIENCE)
-    while models[other].status.voters != (other,) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert models[other].status.voters == (other,)
+    while models["b"].status.leader != "b" and time.monotonic() < end:  # on a busy machine it may go to and fro
+        with suppress(glue.GlueError):
+            models["a"].transfer("b", timeout=0.5)
+    while models["b"].status.voters != ("b",) and time.monotonic() < end:
+        with suppress(glue.GlueError):
+            models["b"].remove("a", timeout=0.5)
+    assert (models["b"].status.leader, models["b"].status.voters) == ("b", ("b",))
     with pytest.raises(glue.ModelError):
-        models[other].watch("a#", print)
+        models["b"].watch("a#", print)
 
 
 def test_the_same_under_asyncio() -> None:
@@ -68,19 +66,17 @@ def test_the_same_under_asyncio() -> None:
                     await lock.renew()
                 with pytest.raises(glue.GlueError):
                     await models["a"].lock("door", timeout=0.05)
-            leader = models["a"].status.leader
-            other = "b" if leader == "a" else "a"
-            assert leader is not None
-            await models[leader].transfer(other, timeout=PATIENCE)
             async with asyncio.timeout(PATIENCE):
-                while models["a"].status.leader != other:
-                    await asyncio.sleep(0.01)
-            await models[other].remove(leader, timeout=PATIENCE)
-            assert models[other].status.voters == (other,)
+                while models["b"].status.leader != "b":
+                    with suppress(glue.GlueError):
+                        await models["a"].transfer("b", timeout=0.5)
+                while models["b"].status.voters != ("b",):
+                    with suppress(glue.GlueError):
+                        await models["b"].remove("a", timeout=0.5)
             with pytest.raises(glue.ModelError):
-                await models[other].watch("a#", print)
-            async with await models[other].watch("k") as watch:
-                await models[other].set("k", 1)
+                await models["b"].watch("a#", print)
+            async with await models["b"].watch("k") as watch:
+                await models["b"].set("k", 1)
                 assert (await watch.get(PATIENCE)).value == 1
             with pytest.raises(glue.ClosedError):
                 await watch.get(PATIENCE)
