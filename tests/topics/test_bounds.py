@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from glue.contract import Metadata
+from glue.contract.metadata import MEMORY_CODECS
 from glue.discovery import exam_wire
 from glue.history import eras
 from glue.storage import Stream
+from glue.topics import bundle
 from glue.topics.metadata import metadata_of
 from glue.topics.wills import parse_will, will_topic
 
@@ -70,6 +72,18 @@ def test_metadata_of_an_entry(entry: dict[str, Any], expected: Metadata | None) 
 def test_malformed_metadata_is_named(entry: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         metadata_of(entry)
+
+
+@pytest.mark.parametrize("codec", [None, "own", 1, 2, 3, 4, 5])
+def test_a_large_payload_stays_in_the_memory_of_its_bundle_only_where_its_decoder_takes_that(codec: Any) -> None:
+    metadata = None if codec is None else Metadata(None, codec)
+    for size in (bundle.VIEW_FROM - 1, bundle.VIEW_FROM):
+        group = bundle.MessageGroup("t", 1, 0, [bytes(size)], size, metadata=metadata)
+        (found,) = bundle.decode(b"".join(bundle.parts([group])))
+        (payload,) = found.payloads
+        may_stay = size == bundle.VIEW_FROM and codec in MEMORY_CODECS
+        assert isinstance(payload, memoryview if may_stay else bytes)
+        assert bytes(payload) == bytes(size)
 
 
 class State:
