@@ -24,7 +24,7 @@ from tests.spark.conftest import BRIEF
 ROOT = Path(__file__).parents[2]
 HOME = Path(pyspark.__file__).parent
 PATIENCE = 60.0  # seconds for the master to listen and for the workers to join it
-JOB_PATIENCE = 120.0
+JOB_PATIENCE = 400.0  # it takes 12 s alone; three Javas start for it
 
 JOB = """
 import sys
@@ -119,6 +119,7 @@ def wheel(tmp_path: Path) -> Path:
     return next(tmp_path.glob("glue_lan-*.whl"))
 
 
+@pytest.mark.timeout(600)
 def test_two_workers_read_one_capture_with_the_wheel_alone(tmp_path: Path, cluster: Cluster, wheel: Path) -> None:
     frames = [frame(datagram) for datagram in GOLDEN.values()]
     (tmp_path / "trace.pcap").write_bytes(pcap(frames * 1000))
