@@ -18,10 +18,11 @@ from tests.recorded.features import FEATURES
 from tests.recorded.hooks import HOOKS
 from tests.recorded.models import MODELS
 from tests.recorded.scenes import SCENES
+from tests.recorded.small import SMALL
 from tests.recorded.wild import WILD
 
 CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
-RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS, **DOORS, **HOOKS, **FEATURES, **WILD}
+RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS, **DOORS, **HOOKS, **FEATURES, **WILD, **SMALL}
 
 
 @pytest.mark.parametrize("name", RUNS)

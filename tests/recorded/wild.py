@@ -203,7 +203,7 @@ class TwoSegments(Wild):
 
 WILD: dict[str, Callable[[], str]] = {
     "wild-calm": lambda: Wild(41, "abc").live(30),
-    "wild-crowd": lambda: Wild(42, "abcdef").live(20),
+    "wild-crowd": lambda: Wild(42, "abcdef").live(14),
     "wild-tight": lambda: Wild(43, "abcd", queue_limit=100_000, receive_limit=60_000, parity=0.2).live(20),
     "wild-sealed": lambda: Wild(45, "abc", key=new_key(Random(45).randbytes)).live(16),
     "wild-segments": lambda: TwoSegments(44, "abc").live(20),
