@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from glue.capture.messages import Messages, Published
+from glue.capture.opened import _with_payload
 from glue.capture.ordering import ordered
 from glue.capture.packets import payload_of, segment_of
 from glue.capture.reading import Capture
@@ -164,3 +165,33 @@ def test_what_is_no_message_is_counted_and_dropped() -> None:
         assert list(reader.read(0, data)) == []
     counts = reader.counters()
     assert (counts["malformed header"], counts["malformed bundles: no groups"], counts["other network"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("length", "fault"), [(12, None), (16, None), (8, "a block of 8 bytes"), (14, "a block of 14 bytes")]
+)
+def test_a_block_is_at_least_its_own_head_and_end(tmp_path: Path, length: int, fault: str | None) -> None:
+    path = tmp_path / "x.pcapng"
+    block = (99).to_bytes(4, "little") + length.to_bytes(4, "little")
+    block += bytes(max(0, length - 12)) + length.to_bytes(4, "little")
+    path.write_bytes(section() + interface() + block)
+    capture = Capture(path)
+    assert list(capture) == []
+    assert capture.fault == fault
+
+
+@pytest.mark.parametrize("is_six", [False, True])
+def test_an_opened_frame_has_the_lengths_of_its_payload(is_six: bool) -> None:
+    for tags in (b"", b"\x81\x00\x00\x05"):
+        whole = (ipv6 if is_six else ipv4)(b"sealed payload")
+        data = bytes(12) + tags + (b"\x86\xdd" if is_six else b"\x08\x00") + whole
+        opened = _with_payload(data, 1, b"plain")
+        assert payload_of(opened, 1) == b"plain"
+        at = 14 + len(tags)
+        udp = at + (40 if is_six else 20)
+        assert opened[udp + 4 : udp + 8] == b"\x00\x0d\x00\x00", "the length of the datagram, and no checksum"
+        if is_six:
+            assert opened[at + 4 : at + 6] == b"\x00\x0d"
+        else:
+            assert opened[at + 2 : at + 4] == b"\x00\x21"
+            assert sum(int.from_bytes(opened[at + n : at + n + 2], "big") for n in range(0, 20, 2)) % 0xFFFF == 0

@@ -124,3 +124,17 @@ def test_after_a_skip_beyond_what_was_promised_no_less_than_nothing_is_promised(
     wire.run(0.1)
     wire.tell(second, frames)
     assert [body for _, body in wire.heard[second]] == [b"begin", b"next"]
+
+
+def test_frames_that_waited_for_what_is_skipped_are_delivered_and_counted() -> None:
+    wire = Wire(2)
+    first, second = wire.ids
+    wire.publish(0, [1], b"begin")
+    wire.run(0.1)
+    statistics = wire.transports[second].statistics
+    before = statistics["frames received"]
+    wire.tell(second, Inbound(first, 1, None, {KEY: ["data", 0, 0, 0, 0, 0, 1, 5]}, [b"late"] * 3))
+    assert statistics["frames received"] == before
+    wire.tell(second, Inbound(first, 1, None, {KEY: ["skip", 1, 5]}, [b""]))
+    assert [body for _, body in wire.heard[second]] == [b"begin"] + [b"late"] * 3
+    assert statistics["frames received"] == before + 3

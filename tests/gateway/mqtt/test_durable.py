@@ -283,3 +283,17 @@ def test_a_record_with_packet_ids_that_do_not_exist_is_refused_at_once(event: li
     store = SimpleNamespace(wall_clock=lambda: 0.0, replay=lambda now: [[["open", "d", 60.0, 1], event]])
     with pytest.raises(StorageError, match="packet identifiers from"):
         recover(0.0, Bench().broker, cast(Any, store))
+
+
+@pytest.mark.parametrize("as_published", [False, True])
+def test_whether_a_message_was_retained_is_known_after_a_power_cut(door: Restarts, as_published: bool) -> None:
+    subscriber = door.connect("s")
+    subscriber.send(mqtt.subscribe(1, ("t", 1 + 8 * as_published), version=5))
+    door.sync()
+    subscriber.read()
+    publish(door, door.connect("p"), 1, b"one", retain=True)
+    assert [message.retain for message in subscriber.messages()] == [as_published]
+    door.crash()
+    _, sent = door.resume("s")
+    (again,) = [mqtt.publication(one, 5) for one in sent]
+    assert (again.payload, again.retain, again.dup) == (b"one", as_published, True)
