@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -248,3 +249,22 @@ def test_a_door_for_http_has_tokens_and_tls_and_keeps_messages(
     assert http.main(["token", "delete", "kitchen", *tokens]) == 2
     assert http.main(["token", "new", "kitchen", "--tokens", str(tmp_path / "none" / "x")]) == 1
     assert "glue http token: " in capsys.readouterr().err
+
+
+def test_a_door_says_for_people_where_it_serves_and_whom(
+    lan: Lan, certificate: tuple[str, str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "wait_for_end", lambda: None)
+    listening = ["--host", "127.0.0.1", "--port", "0", "--endpoint-name", "door"]
+    assert mqtt.main([*listening, *network(lan)]) == 0
+    plain = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(
+        r"door on lo, as asked for; mqtt on port \d+; open to clients of this machine only .*; Ctrl-C ends", plain
+    )
+    files = ["--tls-cert", certificate[0], "--tls-key", certificate[1], "--anonymous"]
+    assert mqtt.main([*listening, "--tls-port", "0", "--ws-port", "0", *files, *network(lan)]) == 0
+    told = capsys.readouterr().out.splitlines()[0]
+    ports = r"mqtt on port \d+, mqtt over TLS on port \d+, websockets on port \d+"
+    assert re.fullmatch(rf"door on lo, as asked for; {ports}; open to clients without a user name; Ctrl-C ends", told)
+    assert http.main([*listening, *network(lan)]) == 0
+    assert re.match(r"door on lo, as asked for; http://localhost:\d+/; .*; Ctrl-C ends", capsys.readouterr().out)

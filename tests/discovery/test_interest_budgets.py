@@ -142,3 +142,26 @@ def test_what_one_peer_takes_up_is_bounded_and_so_is_what_all_take_up(monkeypatc
     heard = [len(layer.subscribers(chr(97 + number))) for number in range(12)]
     assert heard == [3] * 5 + [2] * 5 + [0] * 2
     assert layer.statistics["interest refused: too many"] == 2 + 2 + 7
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_operations_in_any_order_come_to_a_plain_set_and_cost_what_it_holds(seed: int) -> None:
+    random, budget, model = Random(seed), Budget(Counter()), set[str]()
+    follower, full, version = InterestFollower(budget), budget.left, 0
+    follower.restart(Announcement("owner", 1.0, 1, 0, 0, 0, []))
+    for _ in range(60):
+        operations = [random.choice("+-") + f"t/{random.randrange(5)}" for _ in range(random.randrange(1, 5))]
+        before = set(model)
+        for operation in operations:
+            (model.add if operation[0] == "+" else model.discard)(operation[1:])
+        first = max(0, version - random.randrange(3))  # some come again
+        repeated = ["+t/0"] * (version - first)
+        new, gone = follower.received(Operations(1, first, True, [*repeated, *operations]))
+        version += len(operations)
+        assert (set(new), set(gone)) == (model - before, before - model)
+        assert set(follower.patterns) == model
+        assert full - budget.left == sum(PATTERN_COST + len(pattern) for pattern in model)
+    assert follower.received(Operations(1, version + 1, True, ["+gap"])) == ((), ())
+    assert follower.received(Operations(2, version, True, ["+epoch"])) == ((), ())
+    follower.release()
+    assert budget.left == full

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import orjson
 import pytest
 
 from glue.contract import TO_PEERS, Address, Inbound, Leave, Outbound
-from glue.discovery.rendezvous import CONTACT_LIMIT, PROSPECT_CALLS
+from glue.discovery.rendezvous import CALL_SPACING, CONTACT_LIMIT, PROSPECT_CALLS, Rendezvous
 from glue.discovery.wire import Introductions
 from tests.discovery.lan import DELAY, Host, Lan, endpoint_id
 
@@ -215,3 +217,22 @@ def test_after_leaving_nobody_is_called() -> None:
     lan.sent.clear()
     lan.run(5)
     assert one not in [source for source, _ in lan.sent]
+
+
+def test_introduced_addresses_are_bounded_and_each_is_called_soon_and_a_few_times() -> None:
+    statistics = Counter[str]()
+    rendezvous = Rendezvous(statistics)
+    assert rendezvous.add(("10.0.0.1", 1))
+    assert not rendezvous.add(("10.0.0.1", 1))
+    assert not rendezvous.meet(5.0, ("10.0.0.1", 1)), "a contact is called anyway"
+    for number in range(CONTACT_LIMIT):
+        assert rendezvous.meet(5.0, ("10.0.0.2", 1 + number))
+    assert not rendezvous.meet(5.0, ("10.0.0.2", 1))
+    assert not rendezvous.meet(5.0, ("10.0.0.3", 1))
+    assert not rendezvous.meet(5.0, ("10.0.0.3", 2))
+    assert statistics == {"introduction refused": 2}
+    assert rendezvous.call_at == 5.0 + CALL_SPACING
+    assert rendezvous.knows(("10.0.0.2", 1))
+    assert not rendezvous.knows(("10.0.0.3", 1))
+    assert rendezvous.is_contact(("10.0.0.1", 1))
+    assert not rendezvous.is_contact(("10.0.0.2", 1))

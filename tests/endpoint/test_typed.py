@@ -14,6 +14,11 @@ class Reading:
     celsius: float
 
 
+@dataclass
+class Level:
+    litres: int
+
+
 def test_a_handler_and_an_iterator_get_values_and_a_mismatch_kills_no_thread() -> None:
     with glue.Endpoint() as one, glue.Endpoint() as other:
         told: list[glue.Mismatch] = []
@@ -49,5 +54,19 @@ def test_asyncio_awaits_handlers_and_iterates() -> None:
                 assert message.value.celsius == 2.5
                 break
             assert await other._running().wait_until(lambda: values == [1.5, 2.5], 5)
+
+    asyncio.run(main())
+
+
+def test_who_only_subscribes_is_told_of_another_type_under_asyncio() -> None:
+    async def main() -> None:
+        async with glue.aio.Endpoint() as one, glue.aio.Endpoint() as other:
+            told: list[glue.Mismatch] = []
+            other.on_mismatch = told.append
+            other.topic("t", Reading).subscribe(lambda message: None)
+            await one.topic("t", Level).publish(Level(5))
+            async with asyncio.timeout(20):
+                while not any(mismatch.message is None for mismatch in told):
+                    await asyncio.sleep(0.01)
 
     asyncio.run(main())
