@@ -24,7 +24,7 @@ from tests.spark.conftest import BRIEF
 ROOT = Path(__file__).parents[2]
 HOME = Path(pyspark.__file__).parent
 PATIENCE = 60.0  # seconds for the master to listen and for the workers to join it
-JOB_PATIENCE = 400.0  # it takes 12 s alone; three Javas start for it
+JOB_PATIENCE = 400.0  # three Javas start for it
 
 JOB = """
 import sys
