@@ -257,13 +257,14 @@ class Channel(ChannelState):
     # -------------------------------------------------------------------------------------------- asleep
 
     def resume(self, now: float) -> None:
-        """Go on after a pause: send again at once what was on its way before it."""
+        """Go on after one side slept: send again at once what was on its way before. Be quick from now on."""
         if self.paused == PEER_ASLEEP:
             self._fresh = 0
         self.paused = ""
         for member in self.members.values():
             member.backoff = 0
             member.waiting_since = member.answered_at = now
+            member.round_trip.hurry()
             for start, stop in member.ranges.gaps(member.next, member.sent if member.detached else self.next):
                 member.lost.update(range(start, stop))
         self.arm()

@@ -358,6 +358,9 @@ class Transport:
         channel = Channel(self._numbers, flow, peers, self._make_window, self.statistics, self._outcomes, self._parity)
         self._by_number[channel.number] = self.busy[channel.number] = channel
         channel.paused = self.sleeping.pause_of(peers)
+        if self.sleeping.is_urgent(peers):
+            for member in channel.members.values():
+                member.round_trip.hurry()
         return channel
 
     def _room_for_group(self, now: float) -> bool:

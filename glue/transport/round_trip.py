@@ -7,24 +7,42 @@ GRANULARITY = 0.001  # what timers can be trusted to (RFC 9002, kGranularity)
 ACK_DELAY = 0.002  # how long a receiver may hold an acknowledgement back
 LONGEST = 1.0  # a measurement counts as no more: one of the hosts slept, or its clock jumped, and will not each time
 MAX_PROBE = 0.25  # a lossy link is probed at least this often, however often probes were lost before
+STEADY = 3  # probes of an urgent one after which the timeout doubles
 
 
 class RoundTrip:
-    """Smoothed round trip and its variation, in seconds."""
+    """Smoothed round trip and its variation, in seconds.
 
-    __slots__ = ("_held", "_timeout", "guessed", "latest", "least", "measured", "smoothed", "variation")
+    It is `urgent` if one side sleeps most of the time. Then a probe in vain costs less than a longer moment awake. So
+    the timeout has less margin, and the first probes follow each other without doubling it.
+    """
+
+    __slots__ = ("_held", "_timeout", "guessed", "is_urgent", "latest", "least", "measured", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.latest = self.least = self.smoothed = INITIAL
         self.variation = INITIAL / 2
         self.measured = False
         self.guessed = False  # for want of a measurement
+        self.is_urgent = False
         self._held = 0.0  # seconds for which the receiver holds answers back: the longest lately
         self._set_timeout()
 
     def _set_timeout(self) -> None:
         held = self._held if self._held > ACK_DELAY else ACK_DELAY
-        self._timeout = self.smoothed + max(4 * self.variation, GRANULARITY) + held
+        margin = 4 * self.variation
+        if self.is_urgent and margin > self.smoothed / 4:
+            margin = self.smoothed / 4
+        self._timeout = self.smoothed + max(margin, GRANULARITY) + held
+
+    def hurry(self) -> None:
+        """Be urgent from now on."""
+        self.is_urgent = True
+        self._set_timeout()
+
+    def doublings(self, backoff: int) -> int:
+        """How often the timeout has doubled, after `backoff` waits in vain."""
+        return max(0, backoff - STEADY) if self.is_urgent else backoff
 
     def sample(self, elapsed: float, held: float) -> None:
         """Take a measurement: `elapsed` since the frame left, of which the receiver `held` the answer."""
@@ -60,6 +78,7 @@ class RoundTrip:
 
     def probe_timeout(self, backoff: int) -> float:
         """How long to wait for any answer, after `backoff` waits in vain (RFC 9002, section 6.2)."""
+        backoff = self.doublings(backoff)
         if not backoff:
             return self._timeout
         return min(self._timeout * (1 << min(backoff, 10)), max(MAX_PROBE, self._timeout))

@@ -27,7 +27,10 @@ from glue.transport.wire import KEY, WAITED
 
 HELD_FOR_ONE = 16 << 20  # bytes that wait for a sleeper at most, as many as for a slow receiver
 HELD_FOR_ALL = 64 << 20  # bytes that wait for all sleepers together
-SILENT, SILENCE = 5, 2.0  # probes in a row, or seconds, without an answer, after which a sleeper is taken to be asleep
+SILENT, SILENCE = (
+    5,
+    2.0,
+)  # doublings of the timeout, or seconds, without an answer, after which a sleeper counts as asleep
 ASLEEP = "receiver asleep"
 """The cause of what could not wait for a sleeper."""
 
@@ -107,7 +110,11 @@ class Sleepers:
         sleeper = self.table.get(channel.peers[0])
         if sleeper is None or sleeper.asleep:
             return
-        silent = [one.backoff >= SILENT or now >= one.answered_at + SILENCE for one in channel.attached if one.backoff]
+        silent = [
+            one.round_trip.doublings(one.backoff) >= SILENT or now >= one.answered_at + SILENCE
+            for one in channel.attached
+            if one.backoff
+        ]
         if any(silent):
             self._outcomes.statistics["sleepers found silent"] += 1
             self._pause(sleeper, self._of(channel.peers[0]))

@@ -41,6 +41,10 @@ class Sleeping:
         self._statistics = outcomes.statistics
         self._acknowledger = acknowledger
 
+    def is_urgent(self, peers: tuple[str, ...]) -> bool:
+        """Whether this endpoint, or the only peer of a channel, sleeps most of the time."""
+        return self.waking.is_used or (len(peers) == 1 and peers[0] in self.sleepers.table)
+
     def pause_of(self, peers: tuple[str, ...]) -> str:
         """Why a new channel to these peers begins with a pause; empty if it does not."""
         if self.sleepers.is_asleep(peers):

@@ -52,7 +52,7 @@ class Waking:
 
     def __init__(self, sources: dict[str, IncomingPeer]) -> None:
         """`sources` are the peers as senders."""
-        self.is_asleep = False
+        self.is_asleep = self.is_used = False  # now; ever
         self._sources = sources
         self._cycle = 0
         self._awaited: dict[str, Report | None] = {}
@@ -70,7 +70,7 @@ class Waking:
 
     def fall_asleep(self) -> None:
         """Wait for nobody any more."""
-        self.is_asleep = True
+        self.is_asleep = self.is_used = True
         self._awaited, self._done = {}, {}
         self._asks_at = self._ends_at = self._until = inf
 

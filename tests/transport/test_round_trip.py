@@ -101,3 +101,14 @@ def test_timers_are_never_shorter_than_what_was_measured(samples: list[tuple[flo
     assert timeout >= measured.smoothed + GRANULARITY + ACK_DELAY or timeout == MAX_PROBE
     assert timeout <= max(MAX_PROBE, measured.probe_timeout(0))
     assert measured.loss_delay() >= max(GRANULARITY, measured.smoothed)
+
+
+def test_an_urgent_round_trip_is_probed_soon_and_without_doubling_at_first() -> None:
+    usual, urgent = RoundTrip(), RoundTrip()
+    urgent.hurry()
+    for trip in (usual, urgent):
+        trip.sample(0.02, 0.0)
+    assert urgent.probe_timeout(0) <= 1.25 * 0.02 + ACK_DELAY < usual.probe_timeout(0)
+    timeouts = [urgent.probe_timeout(backoff) / urgent.probe_timeout(0) for backoff in range(6)]
+    assert timeouts == [1, 1, 1, 1, 2, 4]
+    assert urgent.probe_timeout(20) == MAX_PROBE
