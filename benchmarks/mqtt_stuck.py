@@ -55,7 +55,7 @@ class Pair:
         return made
 
     def _on_message(self, client: paho.Client, data: Any, message: Any) -> None:
-        phase, _, sent = message.payload.partition(b" ")
+        phase, _, sent = message.payload.rpartition(b" ")
         self.delays[message.qos, phase.decode()].append(time.monotonic() - float(sent))
 
     def publish(self, phase: str, seconds: float) -> None:
