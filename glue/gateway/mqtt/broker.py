@@ -92,8 +92,7 @@ class Broker(Moving):
 
     def deliver(self, now: float, run: Publish) -> None:
         """Deliver a run that another endpoint published."""
-        if run.retain and not self.retain(run):
-            self.statistics["retained messages refused"] += 1
+        self.keep_last(now, run)
         self.remember(now, run, None)
         self.route(now, run, None)
 

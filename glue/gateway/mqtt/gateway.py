@@ -283,7 +283,8 @@ class Gateway:
                     return
                 except GlueError as error:
                     self.broker.statistics["messages that the network refused"] += run.count
-                    logger.warning("a message to %r could not be passed on: %s", run.topic, error)
+                    told = f"a message to {run.topic!r:.200} could not be passed on: {error}"
+                    self.broker.refusals.tell(time.monotonic(), told, str(error))
             self._has_outgoing.clear()
             if self._door is not None:
                 self._door.network_full(False)

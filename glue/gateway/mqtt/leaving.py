@@ -98,7 +98,8 @@ class Leaving(Subscribing):
         if len(self.absent) > self.limits.sessions:
             oldest = next(iter(self.absent))
             self.statistics["sessions ended for room"] += 1
-            self.refusals.tell(now, f"the session of {oldest.client_id} ends: {self.limits.sessions} clients are away")
+            full = f"{self.limits.sessions} clients are away"
+            self.refusals.tell(now, f"the session of {oldest.client_id} ends: {full}", full)
             self.end_session(now, oldest)
 
     def _check_will(self, session: Session, now: float) -> None:
@@ -122,10 +123,7 @@ class Leaving(Subscribing):
 
     def publish(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:
         """Deliver a run of messages, keep the last one if retained, and pass the run on to the network."""
-        if run.retain and not self.retain(run):
-            self.statistics["retained messages refused"] += 1
-            full = f"{self.limits.retained} topics are retained"
-            self.refusals.tell(now, f"no room to retain {run.topic!r:.200}: {full}", full)
+        self.keep_last(now, run)
         if sender is not None and self.watchers:
             self.note_publish(sender.name, run)
         self.remember(now, run, sender, ids)
@@ -150,7 +148,7 @@ class Leaving(Subscribing):
         self.call_off(session, (session, "will"))
         self.note_session(session, "ended")
         if session.queued:
-            self._count_drop(f"the session of {session.client_id} ended", session.queued)
+            self._count_drop(now, f"the session of {session.client_id} ended", session.queued)
 
     def shut_down(self, now: float, other: str = "") -> None:
         """Close all connections. Clients of MQTT 5 are told the address of the `other` door if there is one."""

@@ -64,7 +64,7 @@ class Routing(Persisting):
             part = run.part(start, min(start + piece, run.count))
             member = group.choose()
             if member is None:
-                self._count_drop("no member of the shared subscription", part.count)
+                self._count_drop(now, "no member of the shared subscription", part.count)
             else:
                 self._give(now, _alone(part) if self.keeps(member) else part, [member], sender)
 
@@ -105,7 +105,7 @@ class Routing(Persisting):
             rest = parcel.part(room, parcel.run.count) if room else parcel
             lost = self.put_kept(now, session, rest) if session.is_kept else session.put(rest)
             if lost:
-                self._count_drop(f"the queue of {session.client_id} is full", lost)
+                self._count_drop(now, f"the queue of {session.client_id} is full", lost)
             if room:  # if messages were too large for the client, there is room again
                 self.fill(now, session)
 
@@ -121,11 +121,11 @@ class Routing(Persisting):
         if client.is_full:
             if client.is_stuck:
                 client.dropped += parcel.run.count
-                self._count_drop(f"{client.name} takes nothing", parcel.run.count)
+                self._count_drop(now, f"{client.name} takes nothing", parcel.run.count)
                 return
             self._hold(client, sender)
         left_out = client.send(parcel, (), now)
-        self._count_sent(client, parcel.run.count - left_out, left_out)
+        self._count_sent(now, client, parcel.run.count - left_out, left_out)
 
     def _send(self, now: float, client: Client, parcel: Parcel, session: Session) -> None:
         self._send_numbered(now, client, parcel, session.number(parcel), session)
@@ -138,26 +138,24 @@ class Routing(Persisting):
                 self.store.then(partial(self._send_durable, client, parcel, ids, session))
                 return
         left_out = client.send(parcel, ids, now)
-        self._count_sent(client, parcel.run.count - left_out, left_out)
+        self._count_sent(now, client, parcel.run.count - left_out, left_out)
 
     def _send_durable(self, client: Client, parcel: Parcel, ids: Sequence[int], session: Session, now: float) -> None:
         if session.client is client and not client.is_closing:
             left_out = client.send(parcel, ids, now)
-            self._count_sent(client, parcel.run.count - left_out, left_out)
+            self._count_sent(now, client, parcel.run.count - left_out, left_out)
             if left_out:
                 self.fill(now, session)
 
-    def _count_sent(self, client: Client, sent: int, left_out: int) -> None:
+    def _count_sent(self, now: float, client: Client, sent: int, left_out: int) -> None:
         self.changed[client] = None
         self.statistics["messages sent"] += sent
         if left_out:
-            self._count_drop(f"larger than {client.name} takes", left_out)
+            self._count_drop(now, f"larger than {client.name} takes", left_out)
 
-    def _count_drop(self, cause: str, count: int) -> None:
-        before = self.statistics["messages dropped"]
+    def _count_drop(self, now: float, cause: str, count: int) -> None:
         self.statistics["messages dropped"] += count
-        if before == 0 or (before + count).bit_length() > before.bit_length():  # the 1st, 2nd, 4th, 8th ...
-            self.warn(f"{before + count} messages dropped; the last because {cause}")
+        self.refusals.tell(now, f"{count} messages dropped: {cause}", cause)
 
     def fill(self, now: float, session: Session) -> None:
         """Send what waits, as far as the client has room for it."""
@@ -172,6 +170,13 @@ class Routing(Persisting):
                 return
             for parcel, ids in session.take(now, room):
                 self._send_numbered(now, client, parcel, ids, session)
+
+    def keep_last(self, now: float, run: Publish) -> None:
+        """Keep the last message of a run as the one of its topic, if it is to be retained and there is room."""
+        if run.retain and not self.retain(run):
+            self.statistics["retained messages refused"] += 1
+            full = f"{self.limits.retained} topics are retained"
+            self.refusals.tell(now, f"no room to retain {run.topic!r:.200}: {full}", full)
 
     def retain(self, run: Publish) -> bool:
         """Keep the last message of a run as the one of its topic; returns whether there was room."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.session import Parcel, Session
+from tests.support import mqtt
+from tests.support.mqtt import Bench
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,22 @@ def test_what_finds_no_room_is_dropped_and_counted_the_newest_first(messages: in
     assert session.put(Parcel(run, 1)) == 3 - taken
     assert (session.dropped, session.queued, session.queued_bytes) == (3 - taken, taken, 10 * taken)
     assert [payload[:1] for parcel in session.queue for payload in parcel.run.payloads] == [b"a", b"b", b"c"][:taken]
+
+
+def test_each_cause_of_a_drop_is_told_also_behind_many_of_another_cause() -> None:
+    bench = Bench(limits=Limits(queue_messages=1, retained=1))
+    lines: list[str] = []
+    bench.broker.log = lambda level, line: lines.append(line)
+    for name in ("a", "b"):
+        bench.subscriber((f"{name}/t", 1), client_id=name, version=5, clean=False, raw=b"\x11\0\0\x0e\x10").disconnect()
+    publisher = bench.connect("p", 5)
+    for number in range(1, 101):
+        publisher.send(mqtt.publish("a/t", b"x", 1, number, retain=True, version=5))
+    for number in (101, 102):
+        publisher.send(mqtt.publish("b/t", b"x", 1, number, retain=True, version=5))
+    assert bench.broker.statistics["messages dropped"] == 100
+    assert [line for line in lines if "connect" not in line] == [
+        "1 messages dropped: the queue of a is full",
+        "no room to retain 'b/t': 1 topics are retained",
+        "1 messages dropped: the queue of b is full",
+    ]

@@ -96,14 +96,13 @@ class Delivering(Broker):
 
     def deliver(self, now: float, run: Publish) -> None:
         """Deliver a run that an endpoint published; sessions that stay get it from the log, if it has QoS 1 or 2."""
-        if run.retain and not self.retain(run):
-            self.statistics["retained messages refused"] += 1
+        self.keep_last(now, run)
         self.route(now, run, None)
         if run.qos and self.is_chosen and self.shared.replica.wanting(run.topic):
             if self._may_wait():
                 self.shared.offer(now, Entry(run, is_for_kept=True))
             else:
-                self._count_drop("too much waits for the cluster, or it has no majority", run.count)
+                self._count_drop(now, "too much waits for the cluster, or it has no majority", run.count)
 
     def _may_wait(self) -> bool:
         """Whether the cluster may still get what holds up no client: never more waits for it than it takes at a time.

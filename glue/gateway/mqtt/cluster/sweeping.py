@@ -138,7 +138,8 @@ class Sweeping:
             unit = guarded(hash, owner, will)
             unit.add(*forget(hash), *(self._broker.will_operations(now, will) if will is not None else ()))
             self._propose(hash, unit, partial(self._count, "sessions ended for room"))
-            self._broker.warn(f"the session of {owner[0]} ends: {limits.sessions} clients are away")
+            full = f"{limits.sessions} clients are away"
+            self._broker.refusals.tell(now, f"the session of {owner[0]} ends: {full}", full)
 
     # ------------------------------------------------------------------------------------------ messages
 
@@ -187,4 +188,4 @@ class Sweeping:
 
     def _dropped(self, client_id: str, now: float) -> None:
         self._broker.statistics["messages dropped"] += 1
-        self._broker.warn(f"the oldest messages that wait for {client_id!r} are dropped: too many wait")
+        self._broker.refusals.tell(now, f"the oldest messages that wait for {client_id!r} are dropped: too many wait")
