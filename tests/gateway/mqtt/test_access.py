@@ -136,8 +136,10 @@ def test_refusals_have_their_reason_at_clients_of_version_5(files: tuple[Path, P
 def test_a_client_that_takes_no_reasons_gets_the_code_alone(files: tuple[Path, Path], raw: bytes) -> None:
     bench = Bench(FileAccess(rules=files[1], anonymous=True))
     device = bench.connect("c", 5, raw=raw)
-    device.send(mqtt.publish("t", b"", 1, 2, version=5))
-    assert [sent.body for sent in device.read()] == [bytes((0, 2, codes.NOT_AUTHORIZED))]
+    device.send(mqtt.publish("t", b"", 1, 2, version=5), mqtt.publish("t", b"", 2, 3, version=5))
+    device.send(mqtt.subscribe(4, ("t", 0), version=5))
+    answers = [bytes((0, number, codes.NOT_AUTHORIZED)) for number in (2, 3)]
+    assert [sent.body for sent in device.read()] == [*answers, bytes((0, 4, 0, codes.NOT_AUTHORIZED))]
 
 
 class Refusing(Plugin):
