@@ -16,13 +16,24 @@ from tests.recorded.consensus import consensus
 from tests.recorded.crowd import DOORS
 from tests.recorded.features import FEATURES
 from tests.recorded.hooks import HOOKS
+from tests.recorded.members import MEMBERS
 from tests.recorded.models import MODELS
 from tests.recorded.scenes import SCENES
 from tests.recorded.small import SMALL
 from tests.recorded.wild import WILD
 
 CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
-RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS, **DOORS, **HOOKS, **FEATURES, **WILD, **SMALL}
+RUNS: dict[str, Callable[[], str]] = {
+    **SCENES,
+    **MODELS,
+    **CONSENSUS,
+    **DOORS,
+    **HOOKS,
+    **FEATURES,
+    **WILD,
+    **SMALL,
+    **MEMBERS,
+}
 
 
 @pytest.mark.parametrize("name", RUNS)
