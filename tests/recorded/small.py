@@ -82,6 +82,5 @@ SMALL: dict[str, Callable[[], str]] = {
     "little-wild": little(lambda: Wild(46, "abcd").live(20)),
     "little-kept": little(features.kept),
     "little-promised": little(features.promised),
-    "little-remembered": little(features.remembered),
     "little-received": little(features.received),
 }
