@@ -263,7 +263,7 @@ class Connecting(Leaving):
         for number in session.released:
             client.out.append(encoder.acknowledgement(client.version, codes.PUBREL, number))
         for number, parcel in session.again():
-            self._count_sent(client, 0, client.send(parcel, (number,), now, dup=True))
+            self._count_sent(now, client, 0, client.send(parcel, (number,), now, dup=True))
         self.fill(now, session)
 
 
