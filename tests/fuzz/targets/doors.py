@@ -18,6 +18,7 @@ from glue.gateway.http.limits import Limits
 from glue.gateway.http.server import application
 from glue.gateway.http.store import MemoryStore
 from glue.gateway.http.tokens import EVERYTHING, Access
+from glue.gateway.refusals import Refusals
 from glue.topics.names import check_topic
 from tests.fuzz.registry import joined, split, target
 from tests.support import mqtt
@@ -125,7 +126,7 @@ def door() -> Door:
     made.endpoint, made.access, made.limits = Endpoint(), Access(anonymous=EVERYTHING), Limits()
     made.delivering, made.idempotency = Delivering(), Idempotency(100, 100.0, None, lambda: 1e9)
     made.feed, made.models, made.rules, made.streams = None, {}, None, 0
-    made.statistics, made.describe = Counter(), dict
+    made.statistics, made.describe, made.refusals = Counter(), dict, Refusals(lambda _text: None)
     made.publish = lambda topic, payload, acks, options: _published(made, topic, payload, options)
     return made  # type: ignore[no-any-return]
 
