@@ -157,7 +157,7 @@ class Gateway:
         """Take no more clients than files may be open."""
         limits, room = self.broker.limits, connections_of(open_files())
         if room < limits.clients:
-            logger.warning(
+            logger.info(
                 "this process may open %s files, so it takes %s clients at a time; `ulimit -n` raises it",
                 open_files(), room,
             )  # fmt: skip

@@ -354,6 +354,7 @@ def test_a_door_takes_no_more_connections_than_the_system_allows_files(
     door: Doors, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("glue.gateway.mqtt.gateway.open_files", lambda: OTHER_FILES + 8)
+    caplog.set_level("INFO", "glue.mqtt")
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.load_cert_chain(*certificate)
     with door(tls=server, tls_port=0) as gateway, ExitStack() as stack:
