@@ -24,7 +24,7 @@ demo: $(VENV)/.installed ## four endpoints in four processes share a topic, show
 test: $(VENV)/.installed-dev ## all tests; what they need is installed where possible
 	@tests/install-debian-packages
 	@tests/install-node-packages
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadscope $(ARGUMENTS)
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadscope $(ARGUMENTS)
 
 quick: $(VENV)/.installed-dev ## tests of the pure layers alone: no socket, no thread, no Java; a minute
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope -m "not slow" $(PURE:%=tests/%) $(ARGUMENTS)
