@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -77,8 +78,8 @@ def test_malformed_metadata_is_named(entry: dict[str, Any], fault: str) -> None:
 @pytest.mark.parametrize("codec", [None, "own", 1, 2, 3, 4, 5])
 def test_a_large_payload_stays_in_the_memory_of_its_bundle_only_where_its_decoder_takes_that(codec: Any) -> None:
     metadata = None if codec is None else Metadata(None, codec)
-    for size in (bundle.VIEW_FROM - 1, bundle.VIEW_FROM):
-        group = bundle.MessageGroup("t", 1, 0, [bytes(size)], size, metadata=metadata)
+    for size, letters in product((bundle.VIEW_FROM - 1, bundle.VIEW_FROM), range(1, bundle.ALIGNMENT + 1)):
+        group = bundle.MessageGroup("t" * letters, 1, 0, [bytes(size)], size, metadata=metadata)
         (found,) = bundle.decode(b"".join(bundle.parts([group])))
         (payload,) = found.payloads
         may_stay = size == bundle.VIEW_FROM and codec in MEMORY_CODECS
