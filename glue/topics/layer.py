@@ -62,12 +62,11 @@ from glue.topics.index import Changes
 from glue.topics.limits import Limits
 from glue.topics.local import LocalDeliveries
 from glue.topics.names import check_topic
-from glue.topics.outbox import BundleOutbox
+from glue.topics.outbox import BundleOutbox, ReceiptNews
 from glue.topics.own_values import OwnValues
 from glue.topics.peers import Peers
 from glue.topics.plain import PlainBundles
 from glue.topics.published import PublishedTopic, PublishedTopics
-from glue.topics.receipt_news import ReceiptNews
 from glue.topics.recording import Recording
 from glue.topics.retained import RetainedValues, kept
 from glue.topics.shared.sharing import Sharing

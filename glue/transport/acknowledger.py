@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from random import Random
 
 import orjson
 
 from glue.contract import Outbound
-from glue.transport.incoming import IncomingChannel
+from glue.transport.incoming import IncomingChannel, IncomingPeer
 from glue.transport.round_trip import ACK_DELAY
 from glue.transport.wire import ACK, DATA, KEY, MAX_HELD_US, MENDED, WINDOW, encode_ranges
 
@@ -88,6 +88,14 @@ class Acknowledger:
                 heappush(self._reports, (incoming.report_at, id(incoming), incoming))
             return False
         return not _can_wait(now, incoming, count)
+
+    def accept(self, accepting: bool, sources: Iterable[IncomingPeer]) -> None:
+        """Stop or start promising windows; on start, acknowledge to all senders that may be waiting."""
+        self.accepting = accepting
+        for source in sources if accepting else ():
+            for incoming in source.channels.values():
+                if incoming.promised - incoming.next < WINDOW:
+                    self.now(incoming)
 
     def now(self, incoming: IncomingChannel) -> None:
         """Acknowledge in this turn, whatever the channel."""

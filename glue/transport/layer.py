@@ -293,7 +293,7 @@ class Transport:
                     else:
                         down.append(self._best_effort.send(part))
             elif item.__class__ is Accept:
-                self._accept(now, item.accepting)
+                self.acknowledger.accept(item.accepting, self.sources.values())
             elif item.__class__ is Sleep:
                 down += self.sleeping.order(now, item)
             else:
@@ -303,15 +303,6 @@ class Transport:
         if self.busy:
             down += self._pump(now)
         return down
-
-    def _accept(self, now: float, accepting: bool) -> None:
-        """Stop or start promising windows; on start, acknowledge to all senders that may be waiting."""
-        self.acknowledger.accepting = accepting
-        if accepting:
-            for source in self.sources.values():
-                for incoming in source.channels.values():
-                    if incoming.promised - incoming.next < WINDOW:
-                        self.acknowledger.now(incoming)
 
     def _submit(self, now: float, item: Outbound) -> None:
         """Queue a message on the channel of its flow; what it must not overtake comes first."""

@@ -54,7 +54,7 @@ def damaged(packet: bytes) -> Iterator[bytes]:
     for more in (b"\0", b"\x01\x02", body):
         yield mqtt.packet(first, body, more)
     for place in range(len(packet)):
-        for value in {packet[place] ^ 1 << bit for bit in range(8)} | {0, 1, 2, 3, 127, 128, 255}:
+        for value in sorted({packet[place] ^ 1 << bit for bit in range(8)} | {0, 1, 2, 3, 127, 128, 255}):
             yield packet[:place] + bytes((value,)) + packet[place + 1 :]
     yield packet[:1] + bytes((packet[1] | 128, 0)) + body
     yield packet[:1] + b"\xff\xff\xff\xff\x01" + body
