@@ -62,7 +62,7 @@ from glue.topics.index import Changes
 from glue.topics.limits import Limits
 from glue.topics.local import LocalDeliveries
 from glue.topics.names import check_topic
-from glue.topics.outbox import BundleOutbox, ReceiptNews
+from glue.topics.outbox import BundleOutbox
 from glue.topics.own_values import OwnValues
 from glue.topics.peers import Peers
 from glue.topics.plain import PlainBundles
@@ -101,7 +101,7 @@ class Topics:
         self.asking.connect(self.published, self._outbox, self._local, self._received, *index, around)
         self.asking.values = self._received, self._values.table
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
-        self._news = ReceiptNews()
+        self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
         self.plain_bundles = PlainBundles(self._streams, self.peers, self.subscriptions, self.changes, self.statistics)
 
@@ -110,11 +110,9 @@ class Topics:
     @property
     def deadline(self) -> float:
         """When `receive` is due (monotonic seconds): at once for local deliveries, else for gaps and held parcels."""
-        if self._local.waiting:
+        if self._local.waiting or self._news:
             return -inf
-        due = min(self._streams.deadline, self._news.due)
-        if self._held is not None:
-            due = min(due, self._held.deadline)
+        due = self._streams.deadline if self._held is None else min(self._streams.deadline, self._held.deadline)
         if self._alarms.heap or self._limits.heap or self._sharing.dispatchers:
             return min(due, self._alarms.deadline, self._limits.deadline, self._sharing.deadline)
         return due
@@ -153,8 +151,9 @@ class Topics:
         down: list[Downward] = []
         if self._local.waiting:
             self._local.take(now, up)
-        if self._news.events:
-            up += self._news.take()
+        if self._news:
+            up += self._news
+            self._news.clear()
         for item in items:
             if isinstance(item, Inbound):
                 if (lone := self.plain_bundles.take(now, item)) is not None:
@@ -203,7 +202,7 @@ class Topics:
             elif isinstance(item, Served):
                 self.asking.serve(now, item)
             elif isinstance(item, Survey):
-                self._news.add(self.peers.survey(item.token))
+                self._news.append(self.peers.survey(item.token))
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)
@@ -227,13 +226,19 @@ class Topics:
         topic = self.published.topic(item.topic)
         sequence, position = topic.number(count, options.reliable)
         group = MessageGroup(
-            item.topic, sequence,
+            item.topic,
+            sequence,
             self._received.later(item) if options.retain else int(item.published_at * 1e6),
-            item.payloads[:], common_length(item.payloads) if item.length is None else item.length,
-            options.type, item.json, KEEP if options.retain else LIVE,
+            item.payloads[:],
+            common_length(item.payloads) if item.length is None else item.length,
+            options.type,
+            item.json,
+            KEEP if options.retain else LIVE,
             None if options.lifespan is None else milliseconds(options.lifespan),
-            position, options.ordered or not options.reliable, options.metadata,
-        )  # fmt: skip
+            position,
+            options.ordered or not options.reliable,
+            options.metadata,
+        )
         expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if options.retain:
@@ -270,8 +275,7 @@ class Topics:
         elif not is_delivered_here:
             self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
-            last = group.sequence + len(group.payloads) - 1
-            self._news.add(Addressed(options.receipt, route, last), can_wait=bool(route))
+            self._news.append(Addressed(options.receipt, route, group.sequence + len(group.payloads) - 1))
             if route:
                 self._outbox.receipt(flow, options.receipt)
 
@@ -313,7 +317,6 @@ class Topics:
                 if not self.subscriptions.index.find(topic):
                     self._received.drop(topic)  # from now on it would grow stale unnoticed
         down += self._outbox.flush()
-        self._news.settle(now)
 
     # --------------------------------------------------------------------------------------------------- up
 

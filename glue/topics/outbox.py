@@ -10,11 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable
 from itertools import accumulate
-from math import inf
 
 import orjson
 
-from glue.contract import Event, Flow, Outbound
+from glue.contract import Flow, Outbound
 from glue.topics.bundle import (
     BUNDLE_MESSAGES,
     BUNDLE_SIZE,
@@ -25,9 +24,6 @@ from glue.topics.bundle import (
     body_of,
 )
 from glue.topics.metadata import metadata_entry
-
-DELAY = 0.002
-"""Seconds that news of a receipt waits for another turn at most."""
 
 
 class Bundle:
@@ -155,29 +151,3 @@ def cost(group: MessageGroup, last: MessageGroup | None) -> int:
 def text_size(text: str) -> int:
     """Bytes of a string in JSON."""
     return len(orjson.dumps(text))
-
-
-class ReceiptNews:
-    """News of publications with a receipt (to whom they went), and answers to surveys; and when they are due."""
-
-    __slots__ = ("due", "events")
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.due = inf
-
-    def add(self, event: Event, can_wait: bool = False) -> None:
-        """Tell an event in the next turn; at once, unless it `can_wait`."""
-        self.events.append(event)
-        if not can_wait:
-            self.due = -inf
-
-    def settle(self, now: float) -> None:
-        """Note the time of what was added."""
-        if self.events and self.due == inf:
-            self.due = now + DELAY
-
-    def take(self) -> list[Event]:
-        """What is to be told."""
-        events, self.events, self.due = self.events, [], inf
-        return events

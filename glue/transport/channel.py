@@ -45,13 +45,6 @@ class Channel(ChannelState):
         calm = self.kind == "data" or slow_receivers.is_uniform(self)
         return calm and not any(member.lost for member in self.attached)
 
-    @property
-    def is_calm(self) -> bool:
-        """Whether a channel to one peer is done with everything, and nothing is to be told."""
-        if self.kind != "data" or not self.idle:
-            return False
-        return not (self.awaited or self.fec.active or self.paused or self.after_session)
-
     def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
         """Queue a message for sending, not before these barriers let it pass."""
         self._queue.append(PendingMessage(item, now, barriers))
@@ -81,7 +74,6 @@ class Channel(ChannelState):
     def pump(self, now: float) -> list[Outbound]:
         """Return the frames to send now: those for single members, then repairs, then new frames."""
         out: list[Outbound] = []
-        self.after_session = False
         if self.paused:
             return out
         if self.next or not self._queue or not self._waits(self._queue[0]):

@@ -31,9 +31,10 @@ class ChannelState:
     """Members, flights, the queue and the sequences of one channel."""
 
     __slots__ = (
-        "_deadline", "_fresh", "_limit", "_queue", "_queued", "after_session", "attached", "awaited", "base",
-        "destinations", "fec", "flights", "flow", "handed_over", "kind", "members", "needed", "next", "number",
-        "outcomes", "paused", "peers", "scattered", "statistics", "transmissions", "unicast_only", "waits_for_some",
+        "_deadline", "_fresh", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations", "fec",
+        "flights", "flow", "handed_over", "kind", "members", "needed", "next", "number", "outcomes", "paused", "peers",
+        "scattered",
+        "statistics", "transmissions", "unicast_only", "waits_for_some",
     )  # fmt: skip
 
     def __init__(
@@ -67,7 +68,6 @@ class ChannelState:
         self.destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
         self.transmissions = 0
         self.waits_for_some = False  # whether nothing new is sent until members that were silent have caught up
-        self.after_session = False  # whether what a session sent was not followed by a turn yet
         self._deadline: float | None = math.inf  # no later than it is; None: to be found anew
         self._limit = WINDOW  # frames below this every attached member is ready to take, and maybe some beyond
         self._queue: deque[PendingMessage] = deque()

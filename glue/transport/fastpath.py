@@ -173,7 +173,6 @@ class UnicastExchange:
             channel.launch(at, Outbound(channel.peers, [body]), len(body), at, True)
         channel.arm()  # else what was due for frames that have been acknowledged makes a turn in vain
         self._shared.busy[channel.number] = channel
-        channel.after_session = True
         self._shared.statistics["frames sent"] += len(bodies)
 
 
@@ -227,8 +226,6 @@ class TransportFastPath:
         incoming = source.channels.get(channel)
         if incoming is None or entry[_ATTEMPT] or incoming.decoder is not None:
             return None
-        if entry[_ACK_CHANNEL] in self._layer.busy and self._layer.busy[entry[_ACK_CHANNEL]].awaited:
-            return None  # a receipt is told of in the same turn
         if not incoming.advance(now, entry[_SEQUENCE], count):
             return None
         source.channels.move_to_end(channel)

@@ -117,8 +117,6 @@ class Transport:
         """Take what came with data, and find out, once a turn, whether acknowledgements let anything be sent."""
         self._take_carried()
         if self._eased:
-            for channel in [channel for channel in self.busy.values() if channel.is_calm]:
-                self._let_go(channel)
             self._stirred = self._stirred or not all(channel.resting for channel in self.busy.values())
             self._eased = False
 
@@ -135,8 +133,6 @@ class Transport:
                 self._on_frames(now, item, up)
             else:
                 up.append(item)
-        if self.reception.carried and any(channel.awaited for channel in self.busy.values()):
-            self._take_carried()  # else there would be another turn, to tell of the receipts
         for channel in self.busy.values():
             if channel.deadline <= now:
                 channel.due(now)
@@ -372,7 +368,10 @@ class Transport:
         """Send what may be sent on every busy channel, the most urgent first; let go of those that are done with."""
         down: list[Downward] = []
         told = len(self._outcomes.news)
-        for channel in sorted(self.busy.values(), key=lambda channel: channel.flow[1]):
+        busy = list(self.busy.values())
+        if len(busy) > 1:
+            busy.sort(key=lambda channel: channel.flow[1])
+        for channel in busy:
             frames = channel.pump(now)
             if frames:
                 for item in frames:
@@ -384,13 +383,9 @@ class Transport:
             if channel.idle:
                 if channel.awaited:  # an idle channel is not visited again
                     self._outcomes.acknowledged(channel.awaited, channel.members)
-                self._let_go(channel)
+                del self.busy[channel.number]
+                if self.channels.get(channel.flow) is not channel:
+                    self._close(channel)
         self._eased = False  # whatever they let go has been sent
         self._stirred = len(self._outcomes.news) > told  # what was given up may have held up channels that came before
         return down
-
-    def _let_go(self, channel: Channel) -> None:
-        """A channel is done with everything for now."""
-        del self.busy[channel.number]
-        if self.channels.get(channel.flow) is not channel:
-            self._close(channel)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from glue.contract import Downward, Inbound, Outbound, PeerAdded, Upward
 from glue.transport import Transport
 from glue.transport.fastpath import TransportFastPath
@@ -23,9 +25,7 @@ def test_what_data_acknowledges_is_read_after_the_data_has_been_answered() -> No
     assert pass_on(two.send(1.001, [Outbound((endpoint_id(0),), [b"pong"])]), 1, one, 1.002)
     assert one.statistics["acknowledgements received"] == 0
     one.commit()
-    assert one.statistics["acknowledgements received"] == 1
-    assert not one.busy
-    assert one.deadline > 1.002, "an idle channel needs no turn"
+    assert one.deadline == -inf
     assert one.send(1.1, [Outbound((endpoint_id(1),), [b"ping"])])
     one.receive(1.2, [])
     one.commit()
