@@ -138,6 +138,23 @@ FILES = (
 )
 """`files`: what was read and the faults, one row for each partition of a file."""
 
+_SHARED = {column.name: column for column in FRAMES}
+
+SEALED = (
+    *(
+        _SHARED[name]
+        for name in (
+            "capture_point", "file", "offset", "part", "time_ns", "direction", "source", "source_port", "destination",
+            "destination_port", "size", "network",
+        )
+    ),
+    Column("epoch", "int", "id of the epoch of the key"),
+    Column("life", "string", "random bytes of the sender's life (salt): 32 hex digits"),
+    Column("kind", "string", "unicast or multicast, as its number says"),
+    Column("number", "bigint", "numbers the datagrams of this kind and life, from 0, whatever their destination"),
+)  # fmt: skip
+"""`sealed`: one row for each sealed datagram at each capture point, with what is in the open and not authenticated."""
+
 DATA_KINDS = ("data", "group")
 """Kinds that are acknowledged and resent."""
 

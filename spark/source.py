@@ -3,10 +3,11 @@
     session.read.format("pcap").load("captures/")                              the table frames
     session.read.format("pcap").schema("time_ns bigint, kind string").load(…)  only these columns: less work
     session.read.format("pcap").option("table", "files").load(…)               what was read, and faults
+    session.read.format("pcap").option("table", "sealed").load(…)              the open part of sealed datagrams
 
-Options: `table` is frames or files. `partitionBytes` is the approximate bytes of a file in each partition; 0 means
-whole files. `capturePoint` names the capture point of files that name none, by default the file's name. The driver
-finds and cuts the files. Executors need only this package, NumPy and pyarrow.
+Options: `table` is frames, files or sealed. `partitionBytes` is the approximate bytes of a file in each partition; 0
+means whole files. `capturePoint` names the capture point of files that name none, by default the file's name. The
+driver finds and cuts the files. Executors need only this package, NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from spark.read import PARTITION_BYTES, CaptureError, Partition, Tally, partitions
 from spark.read.files import PACKED_ENDINGS, captures, filesystem_of
-from spark.schema import DATAGRAM, FILES, FRAMES, Column, ddl
+from spark.read.sealed import SealedReader
+from spark.schema import DATAGRAM, FILES, FRAMES, SEALED, Column, ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-TABLES = {"frames": FRAMES, "files": FILES}
+TABLES = {"frames": FRAMES, "files": FILES, "sealed": SEALED}
 
 
 class PcapSource(DataSource):
@@ -49,7 +51,8 @@ class PcapSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the requested columns. Raises CaptureError for an unknown column or a wrong type."""
-        known = {column.name: column for column in (*TABLES[self._table], DATAGRAM)}
+        extra = (DATAGRAM,) if self._table == "frames" else ()
+        known = {column.name: column for column in (*TABLES[self._table], *extra)}
         columns = []
         for field in schema.fields:
             column = known.get(field.name)
@@ -130,6 +133,8 @@ class PcapReader(DataSourceReader):
         for part in partition.parts:
             if self._table == "frames":
                 yield from part.batches(self._columns)
+            elif self._table == "sealed":
+                yield from part.batches(self._columns, reader_of=SealedReader)
             else:
                 yield files_row(part, self._columns)
 

@@ -23,6 +23,7 @@ from spark import command
 from spark.analyze.ahead import Ahead, is_worth_it
 from spark.analyze.job import NothingFoundError, analyze
 from spark.analyze.result import Result, collect, replaced, write_tables
+from spark.analyze.sealed import add_sealed, only_sealed, sealed_lines
 from spark.analyze.verdict import pair_totals, percent, percentile, verdict
 from spark.convert import frames
 from spark.convert import summary as what_was_read
@@ -78,16 +79,20 @@ def read_files(spark: SparkSession, paths: Sequence[str], capture_point: str | N
 
 
 def summary(result: Result) -> list[str]:
-    """Return the verdict and the pairs, as lines for a terminal."""
-    lines = [f"{finding.level:>4}  {finding.text}" for finding in verdict(result)]
+    """Return the verdict, the pairs and the sealed datagrams, as lines for a terminal."""
+    told = [f"{finding.level:>4}  {finding.text}" for finding in verdict(result)]
+    sealed = sealed_lines(result.get("sealed", []))
+    if result["endpoints"] or not sealed:
+        told += ["", *_pairs(result)]
+    return [*told, "", *sealed] if sealed else told
+
+
+def _pairs(result: Result) -> list[str]:
     totals = {pair: counter for pair, counter in pair_totals(result).items() if counter["sent"]}
     if not totals:
-        return [*lines, "", "Give captures of several hosts, and losses and delays between them are told as well."]
+        return ["Give captures of several hosts, and losses and delays between them are told as well."]
     times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "one way"}
-    lines += [
-        "",
-        f"{'sender':>16} {'receiver':>16} {'sent':>10} {'lost':>8} {'':>7} {'doubled':>8} {'one way, p50':>13}",
-    ]
+    lines = [f"{'sender':>16} {'receiver':>16} {'sent':>10} {'lost':>8} {'':>7} {'doubled':>8} {'one way, p50':>13}"]
     for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -item[1]["sent"])[:MOST_PAIRS]:
         share = percent(counter["lost"] / counter["sent"])
         way = (percentile(times[sender, receiver], "p50") if (sender, receiver) in times else None) or ""
@@ -101,29 +106,41 @@ def run(
     arguments: argparse.Namespace,
     said: Callable[[str], object] = lambda _: None,
     stored: bool = False,
+    captures: Sequence[str] = (),
 ) -> Result:
     """Analyse, write all files, and return the analysis. `said` and `stored` are those of `job.analyze`.
 
-    Raises NothingFoundError with a summary of what was read.
+    `captures` are those behind the frames that `arguments` names instead of captures, if they are known. Sealed
+    datagrams are analysed by their open part. Raises NothingFoundError with a summary of what was read.
     """
     output = Path(arguments.output)
     files = read_files(spark, arguments.captures, arguments.capture_point)
+    if not captures and not converted(arguments.captures):
+        captures = arguments.captures
+    sealed = frames(spark, captures, arguments.capture_point, "sealed") if captures else None
+    cure = "name their key with --key" if arguments.key is None else f"{arguments.key} does not open them"
     try:
         trace = read(spark, arguments.captures, arguments.capture_point)
         analysis = analyze(trace, arguments.interval, said=said, stored=stored)
     except NothingFoundError:
         told = [] if files is None else what_was_read(files)
-        if any(line.endswith(f"({SEALED})") for line in told):
-            cure = "name their key with --key" if arguments.key is None else f"{arguments.key} does not open them"
-            told.append(f"what is sealed cannot be analysed: {cure}")
-        raise NothingFoundError(told) from None
-    try:
-        result = collect(analysis, files)
+        is_sealed = any(line.endswith(f"({SEALED})") for line in told)
+        if not is_sealed or files is None or sealed is None:
+            told += ["what is sealed is not in these frames: name the captures instead"] if is_sealed else []
+            raise NothingFoundError(told) from None
+        result = only_sealed(sealed, files.toArrow(), cure)
         write_tables(result, output)
-        if arguments.deliveries:
-            analysis.tables["deliveries"].write.mode("overwrite").parquet(str(output / "tables" / "deliveries.parquet"))
-    finally:
-        analysis.close()
+    else:
+        try:
+            result = collect(analysis, files)
+            if sealed is not None and any(f" {SEALED}" in row["skipped"] for row in result["files"]):
+                add_sealed(result, sealed, cure)
+            write_tables(result, output)
+            if arguments.deliveries:
+                deliveries = analysis.tables["deliveries"].write.mode("overwrite")
+                deliveries.parquet(str(output / "tables" / "deliveries.parquet"))
+        finally:
+            analysis.close()
     said("writing the report")
     with replaced(output / "report.html") as fresh:
         fresh.write_text(page(result), "utf-8")
@@ -152,6 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 arguments.captures = opened(resources, arguments.captures, arguments.key)
             size = None if converted(arguments.captures) else total_size(arguments.captures)  # reports mistakes early
             said = command.progress("analyze")
+            captures = () if size is None else arguments.captures
             is_ahead = size is not None and is_worth_it(size, arguments.master)
             if is_ahead:
                 ahead = resources.enter_context(closing(Ahead(arguments.captures, arguments.capture_point)))
@@ -160,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 arguments.captures = [ahead.frames()]
             else:
                 spark = connect(size)
-            told = summary(run(spark, arguments, said, stored=is_ahead))
+            told = summary(run(spark, arguments, said, is_ahead, captures))
         return [*told, "", f"the report: {Path(arguments.output) / 'report.html'}"]
 
     return command.run("analyze", arguments.master, work, f"no report was written to {arguments.output}")

@@ -31,6 +31,13 @@ out.
 """
 
 
+EMPTY = (
+    "endpoints", "clocks", "files", "pairs", "streams", "repairs", "reassemblies", "histograms", "latencies",
+    "latencies_over_time", "rhythm", "announcements", "silences", "topics", "leaders", "late_joiners",
+)  # fmt: skip
+"""The tables of a result, all of them empty if nothing could be opened."""
+
+
 def collect(analysis: Analysis, files: DataFrame | None = None) -> Result:
     """Compute all tables except the large ones. `files` is the table of the data source, None if unknown."""
     names = _names(analysis)
@@ -60,7 +67,7 @@ def collect(analysis: Analysis, files: DataFrame | None = None) -> Result:
         ]
         result[name].sort(key=lambda row, columns=columns: [_order(row[column]) for column in columns])
     if files is not None:
-        result["files"] = _files(found["files"])
+        result["files"] = files_rows(found["files"])
     return result
 
 
@@ -120,7 +127,7 @@ def _clocks(analysis: Analysis) -> list[Row]:
     ]
 
 
-def _files(files: pa.Table) -> list[Row]:
+def files_rows(files: pa.Table) -> list[Row]:
     """Return the rows of `files` in order, with the causes of skipped frames as one text."""
     rows: list[Row] = files.sort_by([("file", "ascending"), ("start", "ascending")]).to_pylist()
     for row in rows:

@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
 def verdict(result: Result) -> list[Finding]:
     """Return the findings of an analysis, the worst first. The list is never empty."""
-    kinds = (_files, _namesakes, _losses, _missed, _expiries, _restarts, _clocks, _models)
+    kinds = (_files, _namesakes, _sealed, _sealed_gaps, _losses, _missed, _expiries, _restarts, _clocks, _models)
     found = [finding for kind in kinds for finding in _shortened(list(kind(result)))]
     if not any(finding.level != GOOD for finding in found):
         observed = any(row["sent"] for row in result["pairs"])
@@ -80,6 +80,28 @@ def _namesakes(result: Result) -> Iterator[Finding]:
     for name, files in result["trace"].get("namesakes", {}).items():
         text = f"{len(files)} captures made at the same time name one place, {name}: "
         yield Finding(NOTE, text + f"each counts as a place of its own, named by its file: {', '.join(files)}.")
+
+
+def _sealed(result: Result) -> Iterator[Finding]:
+    """Yield what is known and unknown of datagrams that were not opened."""
+    rows = result.get("sealed", [])
+    if rows:
+        count, lives = sum(row["datagrams"] for row in rows), len({row["life"] for row in rows})
+        text = f"{count:,} captured datagrams of {lives:,} {'life' if lives == 1 else 'lives'} are sealed: "
+        text += "without their key this tells addresses, sizes, times and numbers, but not who the endpoints are, nor "
+        text += f"topics, resends, round trips or where a loss was; {result['trace']['sealed']}."
+        yield Finding(NOTE, text)
+
+
+def _sealed_gaps(result: Result) -> Iterator[Finding]:
+    """Yield the multicasts that a capture point lacks by the numbers of sealed datagrams."""
+    for row in sorted(result.get("sealed", []), key=lambda row: -int(row["missing"])):
+        if row["kind"] == "multicast" and row["missing"]:
+            seen = row["datagrams"] - row["doubled"]
+            text = f"At {row['capture_point']} {row['missing']:,} of {row['missing'] + seen:,} sealed multicasts from "
+            yield Finding(
+                NOTE, f"{text}{row['sender']} are missing, by their numbers: the network lost them, or the capture."
+            )
 
 
 COUNTED = ("sent", "arrived", "lost", "duplicates", "later_attempts", "unobserved", "seen", "bytes")

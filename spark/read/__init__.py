@@ -5,6 +5,7 @@ link                     link, VLAN, IP and UDP headers, trains of datagrams
 header, templates        glue's headers: single headers, and thousands at once
 bodies                   contents of bodies
 frames                   all columns, as Arrow batches
+sealed                   the open part of sealed datagrams, as Arrow batches
 files, cuts, partitions  paths and files, and how parts of a large file are read
 """
 

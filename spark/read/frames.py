@@ -79,28 +79,33 @@ class FrameReader:
 
     def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a block."""
-        skipped: Counter[str] = Counter()
-        datagrams = unwrap(records, skipped)
-        datagrams = split_trains(records.buffer, datagrams)
-        heads = self._decoder.decode(records.buffer, datagrams.begin, datagrams.captured, skipped)
-        block = _Block(records, datagrams, heads, self._indexes)
-        self.tally.count(records, len(block.rows))
-        self.tally.skipped += skipped
+        block = self.block(records)
         arrays = [self._array(block, column.name) for column in self._columns]
         whole = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         for start in range(0, whole.num_rows, BATCH):
             yield whole.slice(start, BATCH)
 
-    def _array(self, block: _Block, name: str) -> pa.Array:
+    def block(self, records: Records) -> Block:
+        """Return the datagrams of a block, and count them."""
+        skipped: Counter[str] = Counter()
+        datagrams = unwrap(records, skipped)
+        datagrams = split_trains(records.buffer, datagrams)
+        heads = self._decoder.decode(records.buffer, datagrams.begin, datagrams.captured, skipped)
+        block = Block(records, datagrams, heads, self._indexes)
+        self.tally.count(records, len(block.rows))
+        self.tally.skipped += skipped
+        return block
+
+    def _array(self, block: Block, name: str) -> pa.Array:
         if name == "capture_point":
             names = [point or self._point for point in block.records.points]
-            return _chosen(names, block.records.point[block.record])
+            return chosen(names, block.records.point[block.record])
         if name == "file":
             return pa.repeat(pa.scalar(self._path), len(block.rows))
         return block.array(name)
 
 
-class _Block:
+class Block:
     """Frames of one block, and the conversion to each column."""
 
     def __init__(self, records: Records, datagrams: Datagrams, heads: Columns, indexes: Indexes) -> None:
@@ -120,7 +125,7 @@ class _Block:
         if name in INTEGERS:
             return self._integers(name)
         if name in TEXTS:
-            return _chosen([*self._heads.texts[name], None], self._heads.codes[name][self.rows])
+            return chosen([*self._heads.texts[name], None], self._heads.codes[name][self.rows])
         if name in bodies.COLUMNS:
             return self._from_bodies(name)
         return getattr(self, f"_{name}")()
@@ -185,13 +190,13 @@ class _Block:
         return pa.array(self.records.time_ns[self.record])
 
     def _direction(self) -> pa.Array:
-        return _chosen(DIRECTIONS, self.records.direction[self.record])
+        return chosen(DIRECTIONS, self.records.direction[self.record])
 
     def _source(self) -> pa.Array:
-        return _chosen(*self._addresses(12, 8))
+        return chosen(*self._addresses(12, 8))
 
     def _destination(self) -> pa.Array:
-        return _chosen(*self._addresses(16, 24))
+        return chosen(*self._addresses(16, 24))
 
     def _multicast(self) -> pa.Array:
         names, codes = self._addresses(16, 24)
@@ -246,7 +251,7 @@ def _address(packed: bytes) -> str | None:
     return None if address.is_unspecified else str(address)
 
 
-def _chosen(names: Sequence[Any], codes: Integers) -> pa.Array:
+def chosen(names: Sequence[Any], codes: Integers) -> pa.Array:
     """Return the text at each code's place; -1 is the last place."""
     places = np.where(codes < 0, len(names) - 1, codes) if len(names) else codes
     return pa.array(names, arrow_type("string")).take(pa.array(places))

@@ -169,6 +169,11 @@ def split_trains(buffer: Bytes, datagrams: Datagrams) -> Datagrams:
     for row in np.flatnonzero(_beginnings(buffer, datagrams) > 1).tolist():
         begin, captured = int(datagrams.begin[row]), int(datagrams.captured[row])
         segments[row] = _segment(buffer[begin : begin + captured].tobytes()) or segments[row]
+    return cut_trains(datagrams, segments)
+
+
+def cut_trains(datagrams: Datagrams, segments: Integers) -> Datagrams:
+    """Cut trains into their datagrams, which have these sizes, one for each train."""
     counts = np.maximum(1, -(-datagrams.size // segments))
     if (counts == 1).all():
         return datagrams

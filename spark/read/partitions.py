@@ -56,9 +56,17 @@ class Partition:
     point: str
     """Capture point of a file that does not name one."""
 
-    def batches(self, columns: Sequence[Column] = FRAMES, tally: Tally | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of `frames` as far as the file is readable. `tally` is updated with every block."""
-        reader = FrameReader(columns, self.path, self.point)
+    def batches(
+        self,
+        columns: Sequence[Column] = FRAMES,
+        tally: Tally | None = None,
+        reader_of: type[FrameReader] = FrameReader,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of `frames` as far as the file is readable. `tally` is updated with every block.
+
+        With `reader_of=SealedReader`, these are the rows of `sealed`, which are not counted.
+        """
+        reader = reader_of(columns, self.path, self.point)
         if tally is not None:
             reader.tally = tally
         format = copy.deepcopy(self.format)

@@ -146,9 +146,7 @@ class Decoder:
         """Return the columns of the datagrams at `begin`. Others than glue's are counted in `skipped`."""
         columns = Columns(len(begin))
         braced = np.flatnonzero((buffer[begin] == STARTS) & (captured > 0))
-        first = buffer[begin]
-        is_sealed = (first >= FIRST_FORMAT) & (first <= LAST_FORMAT) & (captured >= OPEN_SIZE)
-        sealed = int(np.count_nonzero(is_sealed))
+        sealed = int(np.count_nonzero(sealed_at(buffer, begin, captured)))
         skipped[SEALED] += sealed
         skipped["other UDP"] += len(begin) - len(braced) - sealed
         heads = np.lib.stride_tricks.sliding_window_view(buffer, LARGEST_HEADER)[begin[braced]]
@@ -193,6 +191,13 @@ class Decoder:
                 self._templates[key] = None
         template = self._templates[key]
         return template if template is not None and (size[rows] == template.size).all() else None
+
+
+def sealed_at(buffer: Bytes, begin: Integers, captured: Integers) -> Booleans:
+    """Return which of the datagrams at `begin` are sealed, with their open part captured."""
+    first = buffer[begin]
+    found: Booleans = (first >= FIRST_FORMAT) & (first <= LAST_FORMAT) & (captured >= OPEN_SIZE)
+    return found
 
 
 def _alike(heads: Bytes, size: Integers) -> list[tuple[int, Integers]]:

@@ -48,6 +48,12 @@ TABLES = (
     ("late_joiners", "Late joiners", "How long newcomers took to be told the retained values."),
     ("leaders", "Leaders of models", "One row for each term. Vacant is the time since an earlier leader was heard."),
     ("topics", "Topics", "Messages and bytes of payload, by interval."),
+    (
+        "sealed",
+        "Sealed datagrams",
+        "What is in the open, by sender and destination. Missing are numbers that this capture point did not see: of "
+        "multicasts, lost ones; of unicasts, also those to others. Nothing of it is authenticated.",
+    ),
     ("files", "Files", "What was read of each part of a capture, what was skipped as not glue's, and what is damaged."),
 )
 
@@ -67,7 +73,7 @@ def page(result: Result, title: str = "glue: what became of the traffic") -> str
         section("Who was there", charts.timeline(result)),
         section("Topics", charts.topic_rates(result)),
         section("Pairs", table(_pairs(result)), "What each endpoint sent to each other's capture point."),
-        *[section(name, table(_sure(result[key])), about) for key, name, about in TABLES],
+        *[section(name, table(_sure(result.get(key, ()))), about) for key, name, about in TABLES],
     ]
     return document(title, _about(result) + _verdict(result), sections)
 

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from glue.contract.sealed import FORMATS, HEAD
+from glue.contract.sealed import HEAD
 from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
 from spark.analyze.__main__ import parser, run, summary
 from spark.analyze.job import NothingFoundError
 from spark.analyze.result import Result
-from tests.spark.captures import ethernet, ipv4, pcap, udp
+from tests.golden.seal import BLOCK, FOLDER
+from tests.spark.captures import STEP_NS, ethernet, frame, ipv4, pcap, udp
 from tests.spark.truth import Frame, Taps
 
 COUNT = 120
@@ -37,6 +38,11 @@ def sequence(frame: Frame) -> int | None:
     return int(head.rpartition(b",")[2].rstrip(b"]}")) if b'"transport":["data"' in head else None
 
 
+def sealed(name: str) -> bytes:
+    """A golden sealed datagram, or a train of them."""
+    return (FOLDER / f"{name}.sealed").read_bytes()
+
+
 @pytest.fixture(scope="module")
 def missed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Missed:
     """One way loses datagrams, and the capture behind it loses others; the file of the other end is cut off."""
@@ -55,6 +61,7 @@ def missed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mis
     directory = tmp_path_factory.mktemp("missed")
     whole, _ = taps.write(directory)
     whole.write_bytes(whole.read_bytes()[:-6])
+    (directory / "sealed.pcap").write_bytes(pcap([frame(sealed("data"))] * 2))
     result = run(spark, parser().parse_args([str(directory), "--output", str(directory / "report")]))
     lost = sum(not outcome.arrived_at for outcome in taps.outcomes if (outcome.source, outcome.receiver) == ("a", "b"))
     return Missed(result, len(gone), lost, (directory / "report" / "report.html").read_text())
@@ -80,7 +87,7 @@ def test_the_verdict_and_the_page_tell_that_a_file_is_damaged(missed: Missed) ->
     assert "a.pcapng is damaged at byte" in told
     assert "the file ends within a record" in told
     assert "a.pcapng is damaged at byte" in missed.page
-    assert [row["fault"] is None for row in missed.result["files"]] == [False, True]
+    assert [row["fault"] is None for row in missed.result["files"]] == [False, True, True]
 
 
 def test_captures_without_a_datagram_of_glue_are_told_by_what_is_in_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -95,17 +102,35 @@ def test_captures_without_a_datagram_of_glue_are_told_by_what_is_in_them(spark: 
     assert not output.exists()
 
 
+def test_sealed_datagrams_beside_others_are_told_too(missed: Missed) -> None:
+    (row,) = missed.result["sealed"]
+    assert (row["datagrams"], row["doubled"], row["missing"]) == (2, 1, 0)
+    assert "2 captured datagrams of 1 life are sealed" in "\n".join(summary(missed.result))
+    assert "Sealed datagrams" in missed.page
+
+
 @pytest.mark.parametrize("is_given", [False, True], ids=["no key", "a wrong key"])
-def test_sealed_captures_that_are_not_opened_are_told_with_what_to_do(
+def test_sealed_captures_that_are_not_opened_are_told_by_what_is_in_the_open(
     spark: SparkSession, tmp_path: Path, is_given: bool
 ) -> None:
-    sealed = HEAD.pack(FORMATS.start, 1, 7, bytes(16), 5) + bytes(60)
-    (tmp_path / "sealed.pcap").write_bytes(pcap([ethernet(ipv4(udp(sealed)))] * 3))
+    announcement, data, block = map(sealed, ("announcement", "data", "block"))
+    later = announcement[: HEAD.size - 1] + bytes([announcement[HEAD.size - 1] + 3]) + announcement[HEAD.size :]
+    captured = [announcement, later, later, data, block]
+    (tmp_path / "sealed.pcap").write_bytes(pcap([frame(payload) for payload in captured]))
     options = ["--key", "other.key"] if is_given else []
-    with pytest.raises(NothingFoundError) as told:
-        run(spark, parser().parse_args([str(tmp_path), "--output", str(tmp_path / "report"), *options]))
-    assert str(told.value) == (
-        "there is no datagram of glue in it; 3 frames captured, 0 of them glue's datagrams; skipped: 3 (sealed); "
-        "what is sealed cannot be analysed: "
-        + ("other.key does not open them" if is_given else "name their key with --key")
-    )
+    output = tmp_path / "report"
+    result = run(spark, parser().parse_args([str(tmp_path), "--output", str(output), *options]))
+    rows = {row["kind"]: row for row in result["sealed"]}
+    multicasts, unicasts = rows["multicast"], rows["unicast"]
+    assert (multicasts["datagrams"], multicasts["missing"], multicasts["doubled"]) == (3, 2, 1)
+    assert multicasts["bytes"] == 3 * len(announcement)
+    assert multicasts["silence_ns"] == STEP_NS
+    assert (unicasts["datagrams"], unicasts["missing"], unicasts["doubled"]) == (1 + BLOCK, 0, 0)
+    assert unicasts["bytes"] == len(data) + len(block)
+    told = "\n".join(summary(result))
+    cure = "other.key does not open them" if is_given else "name their key with --key"
+    assert "2 of 4 sealed multicasts from 10.0.0.1:5000 are missing" in told
+    assert "12 captured datagrams of 2 lives are sealed: without their key this tells " in told
+    assert f"; {cure}." in told
+    assert "Sealed datagrams" in (output / "report.html").read_text()
+    assert (output / "tables" / "sealed.parquet").exists()
