@@ -65,6 +65,7 @@ def test_a_peer_that_falls_silent_expires_after_its_own_lease() -> None:
     assert watcher.events[-2:] == [("removed", quick.id, "expired"), ("removed", slow.id, "expired")]
 
 
+@pytest.mark.slow
 def test_no_peer_is_lost_in_an_hour_at_twenty_percent_loss() -> None:
     lan = Lan(seed=3, loss=0.2)
     hosts = [lan.add(number) for number in range(10)]

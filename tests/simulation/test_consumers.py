@@ -195,6 +195,7 @@ def test_everything_is_handled_and_nothing_is_committed_twice() -> None:
     assert hunt(0, 3) > 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_planted_bugs_are_found(bug: Any) -> None:
     assert seeds_to_find(run, range(BUGS[bug], BUGS[bug] + 12), bug) is not None

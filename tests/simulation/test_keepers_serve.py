@@ -279,6 +279,7 @@ def hunt(first: int, last: int) -> int:
     return sum_of_seeds(counted, range(first, last))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_what_keepers_have_comes_in_order_and_gaps_are_told(first: int) -> None:
     assert hunt(first, first + 10) > 500

@@ -190,6 +190,7 @@ class Swarm:
         assert all(not len(caller._core.requests._requester) for caller in self.callers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_each_responder_acts_at_most_once_and_each_call_ends_once(first: int) -> None:
     answered = 0
