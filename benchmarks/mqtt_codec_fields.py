@@ -61,7 +61,7 @@ def plain(properties: Fields | None) -> Fields:
 
 
 def of_glue(packet: Packet) -> Fields:
-    """What the door's decoder has read; of a run the first packet."""
+    """The fields that the door's decoder has read; for a run, those of the first packet."""
     if isinstance(packet, Publish):
         found = {name: getattr(packet, name) for name in ("topic", *_OF_PUBLISH)}
         found |= {"kind": codes.PUBLISH, "payload": latin(packet.payloads[0])} | _numbered(packet.ids)

@@ -1,12 +1,12 @@
-"""Three MQTT doors are a cluster; one after the other is killed with `kill -9`, with clients of paho at it, under load.
+"""Kills one after the other of three MQTT doors, which are a cluster, under load of paho's clients.
 
     python -m benchmarks.mqtt_takeover 20
     python -m benchmarks.mqtt_takeover split
 
 Publishers and subscribers of MQTT 3.1.1 and 5 have sessions that stay, with QoS 1 and 2. A client whose door dies
-connects to another one by itself. At each kill a client with a will dies together with its door. Told at the end: how
-long after a kill the subscribers of the killed door got the first message that was published after it, how long the
-killed door took to serve again, and what was lost or came twice of all that was acknowledged.
+connects to another one by itself. At each kill a client with a will dies together with its door. Three figures are
+told at the end: the time from a kill to the first later message at the subscribers of the killed door; the time until
+the killed door serves again; and the acknowledged messages that were lost or came twice.
 
 `split` stops two of the doors for some seconds, so that the third one is a minority, and tells what its clients get.
 """
@@ -258,6 +258,19 @@ def run(doors: list[Door], kills: int) -> None:
     while time.monotonic() < until and any(one.got[payload] == 0 for one in subscribers for payload in acknowledged):
         time.sleep(0.1)
     time.sleep(8.0)  # for the last will
+    tell(kills, publishers, subscribers, acknowledged)
+    late = sum(gap > 3 for gap in gaps)
+    print(f"subscribers of a killed door went on after {median(gaps):.2f} s ({min(gaps):.2f} to {max(gaps):.2f}), "
+          f"95 % within {quantiles(gaps, n=20)[-1]:.2f} s, {late} later than 3 s")  # fmt: skip
+    print(f"a killed door served {median(starts):.2f} s after its start (at most {max(starts):.2f})")
+    for client in clients:
+        client.paho.on_disconnect = None
+        client.paho.disconnect()
+        client.paho.loop_stop()
+
+
+def tell(kills: int, publishers: list[Client], subscribers: list[Client], acknowledged: list[bytes]) -> None:
+    """Tell what was lost of the acknowledged messages, and what came twice."""
     lost = sum(one.got[payload] == 0 for one in subscribers for payload in acknowledged)
     twice = Counter[str]()
     for one in subscribers:
@@ -270,14 +283,6 @@ def run(doors: list[Door], kills: int) -> None:
     never = sum(one.still_waiting() for one in publishers)
     print(f"{kills} kills: {len(acknowledged)} acknowledged, {never} never; lost at the four subscribers: {lost}")
     print(f"came twice: {dict(twice)}; wills by how often they came: {dict(wills)}")
-    late = sum(gap > 3 for gap in gaps)
-    print(f"subscribers of a killed door went on after {median(gaps):.2f} s ({min(gaps):.2f} to {max(gaps):.2f}), "
-          f"95 % within {quantiles(gaps, n=20)[-1]:.2f} s, {late} later than 3 s")  # fmt: skip
-    print(f"a killed door served {median(starts):.2f} s after its start (at most {max(starts):.2f})")
-    for client in clients:
-        client.paho.on_disconnect = None
-        client.paho.disconnect()
-        client.paho.loop_stop()
 
 
 def connect(door: Door, client_id: bytes) -> tuple[socket.socket, int]:

@@ -1,4 +1,4 @@
-"""What `glue spy` costs: processor time of the spy and of a publisher, and the throughput of a publisher beside it.
+"""The cost of `glue spy`: processor time of the spy and of a publisher, and a publisher's throughput beside the spy.
 
     python -m benchmarks.spy cpu          10,000 topics with 10,000 messages/s, without and with the spy
     python -m benchmarks.spy throughput   one publisher and one subscriber, as fast as they can, in turns with the spy

@@ -138,7 +138,7 @@ class FrameOpener:
         return [*found, _with_payload(frame, self._link, plain)] if plain else found
 
     def rest(self) -> list[bytes]:
-        """Return the blocks whose rest did not come, as they were."""
+        """Return the incomplete blocks, still sealed."""
         found = [_with_payload(begun.frame, self._link, begun.data) for begun in self._begun.values()]
         self._begun.clear()
         return found

@@ -1,4 +1,4 @@
-"""`glue top`: who sends how much, and how much of it is lost on the way, each second.
+"""`glue top`: the rate of each endpoint and the loss of each pair, each second.
 
     glue top                     all endpoints, those that send most first, until Ctrl-C
     glue top --count 1           one table, then the end

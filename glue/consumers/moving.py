@@ -42,7 +42,7 @@ class Facts(NamedTuple):
 
 
 class MovingHome(Home):
-    """The consumers at one keeper, and those that it votes for."""
+    """The consumers at one keeper, and those for which this keeper only votes."""
 
     def __init__(self, *parts: Any, directory: Directory, now: float, **more: Any) -> None:
         """As a `Home`; `directory` is that of the log. Raises StorageError."""

@@ -59,7 +59,7 @@ class Turn(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """What a store knows of its keeper, and of its peers."""
+    """The part of a keeper, and of its peers, that a store may see."""
 
     @property
     def me(self) -> str:

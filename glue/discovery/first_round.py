@@ -61,7 +61,7 @@ class FirstRound:
         return self.members.digest if self.is_over else None
 
     def is_asked(self, envelope: Envelope) -> bool:
-        """Whether an endpoint in its first round asks again, and this endpoint can tell it that nobody is missing."""
+        """Whether an endpoint in its first round asks again, and the digest here tells that no peer is missing."""
         return self.is_over and envelope.kind == ANNOUNCE and envelope.known is not None
 
     def begin(self, now: float) -> None:

@@ -285,7 +285,7 @@ class Discovery:
         self._sender.announce(now, body, self._multicast)
 
     def _handlers_by_kind(self) -> dict[str, Handler]:
-        """What takes each kind of control frame."""
+        """The methods that take control frames, by kind."""
         return {
             **dict.fromkeys((wire.ANNOUNCE, wire.CALL, wire.ANSWER, wire.PROBE), self._on_announcement),
             wire.WANT: self._on_want,

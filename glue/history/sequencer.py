@@ -36,7 +36,7 @@ class Sequencer:
         return (SINCE, int(self._unix_time * 1e6)) if is_late else self.start
 
     def has_met_all(self) -> None:
-        """This endpoint knows whoever was there when the reader began: all others are met late."""
+        """Note that all peers present when the reader began are known: further ones are met late."""
         self._late = -inf
 
     def _open(self, key: Key, name: str) -> Stream:

@@ -87,7 +87,7 @@ class Directory:
             self._count -= 1
 
     def patterns(self) -> Iterator[str]:
-        """All that somebody answers; some may come twice."""
+        """The patterns with a responder; some may come twice."""
         return chain.from_iterable(self._patterns.values())
 
     def find(self, topic: str) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ def replace_if_silent(channel: ChannelState, member: Member, now: float) -> None
         return
     ready = [other for other in others if other.next >= channel.base and other.sent >= channel.next]
     newest = max(ready, key=lambda other: other.answered_at, default=member)
-    if newest.answered_at > member.answered_at or not newest.missing(channel.next):  # else nobody is better off
+    if newest.answered_at > member.answered_at or not newest.missing(channel.next):  # else no receiver gains
         attach(newest)
         channel.regroup()
         _detach(channel, member, now, "silent")

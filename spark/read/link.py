@@ -173,7 +173,7 @@ def split_trains(buffer: Bytes, datagrams: Datagrams) -> Datagrams:
 
 
 def cut_trains(datagrams: Datagrams, segments: Integers) -> Datagrams:
-    """Cut trains into their datagrams, which have these sizes, one for each train."""
+    """Cut trains into datagrams. `segments`: the size of the datagrams of each train."""
     counts = np.maximum(1, -(-datagrams.size // segments))
     if (counts == 1).all():
         return datagrams

@@ -5,7 +5,6 @@ A session with everything that one can have is handed over; each part of its val
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from tests.support import mqtt
+from tests.support.bounds import changed
 from tests.support.mqtt import Bench
 
 HOUR = b"\x11\x00\x00\x0e\x10"
@@ -57,18 +57,6 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
             yield from leaves(value[key], (*path, key))
-
-
-def changed(value: Any, path: tuple[Any, ...], other: Any) -> Any:
-    """A value with one part replaced."""
-    if not path:
-        return other
-    made = copy.deepcopy(value)
-    part = made
-    for key in path[:-1]:
-        part = part[key]
-    part[path[-1]] = other
-    return made
 
 
 def outcome(bench: Bench, kind: str, value: Any) -> str:

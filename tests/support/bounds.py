@@ -14,7 +14,9 @@ NO_INTEGERS = (True, "1", 1.5, None, [1])
 
 
 def changed(document: Any, path: Path, value: Any) -> Any:
-    """A copy of a document with one value replaced."""
+    """A copy of a document with one value replaced; for an empty path, the value."""
+    if not path:
+        return value
     found = copy.deepcopy(document)
     inner = found
     for name in path[:-1]:

@@ -210,14 +210,19 @@ def test_who_never_answered_is_silent_as_soon_as_it_shows_how_quickly_others_do(
     assert wire.transports[wire.ids[0]].statistics["members detached: silent"] == 1
 
 
+def detach_for_loss(wire: Wire) -> None:
+    """Let the first of two receivers lose a fifth, until the sender detaches it; then nothing is lost any more."""
+    places = itertools.count()
+    wire.loses = lambda destination, entry: destination == wire.ids[1] and not next(places) % 5
+    while not wire.transports[wire.ids[0]].statistics["members detached: lossy"]:
+        publish(wire, [1, 2], 200_000)
+    wire.loses = lambda destination, entry: False
+
+
 def test_one_that_was_detached_for_loss_is_served_on_when_the_only_other_member_dies() -> None:
     wire = Wire(3)
     statistics = wire.transports[wire.ids[0]].statistics
-    places = itertools.count()
-    wire.loses = lambda destination, entry: destination == wire.ids[1] and not next(places) % 5
-    while not statistics["members detached: lossy"]:
-        publish(wire, [1, 2], 200_000)
-    wire.loses = lambda destination, entry: False
+    detach_for_loss(wire)
     silence(wire, 2)
     publish(wire, [1, 2], 5_000_000)
     wire.run(2.0)
@@ -287,12 +292,7 @@ def test_a_detached_member_that_has_all_takes_the_place_of_one_without_room_that
 ) -> None:
     monkeypatch.setattr("glue.transport.slow_receivers.TRIAL", 30.0)
     wire = Wire(3)
-    statistics = wire.transports[wire.ids[0]].statistics
-    places = itertools.count()
-    wire.loses = lambda destination, entry: destination == wire.ids[1] and not next(places) % 5
-    while not statistics["members detached: lossy"]:
-        publish(wire, [1, 2], 200_000)
-    wire.loses = lambda destination, entry: False
+    detach_for_loss(wire)
     wire.send(wire.ids[2], Accept(False))
     wire.publish(0, [1, 2], BODY, frames=WINDOW + 100)
     wire.run(0.5)  # only the second is asked for room by now

@@ -1,4 +1,4 @@
-"""What a client may do: by its token, its certificate or its address, and by the rules of the group.
+"""The rights of a client: by its token, its certificate or its address, and by the rules of the group.
 
 A stream may stay open for days, so it asks again when tokens or rules have changed.
 """

@@ -210,7 +210,7 @@ class FileAccess:
         return found
 
     def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
-        """The line that denies it, or that there is none which allows it."""
+        """The line that denies an action, or a text which says that no line allows it."""
         path, denial = self._paths["rules"], self._denial(identity.user, name)
         if denial is None:
             return f"no rule in {path} allows it"

@@ -106,7 +106,7 @@ class Moving(Connecting):
                 self.put(now, session, parcel)
 
     def left_over(self, now: float, session: Session) -> list[Any] | None:
-        """What waits for a session since before this process began, for `give_late`, as its client is elsewhere.
+        """The messages that a session got before this process began, for `give_late`: its client is at another door.
 
         A message of QoS 2 that is under way is not part of it: the client may have it. None: too much to move.
         """
@@ -137,7 +137,7 @@ class Moving(Connecting):
         return True
 
     def others(self, now: float) -> list[dict[str, Any]]:
-        """What to show of sessions that are at no door, if this one shows them."""
+        """The sessions at no door, as a table shows them; empty if another door shows them."""
         return []
 
     def _session_value(self, now: float, session: Session) -> Any:

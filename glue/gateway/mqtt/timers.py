@@ -1,4 +1,4 @@
-"""What is due when: a heap of actions. A timer that is called off goes at once, or once there are many such ones."""
+"""A heap of actions by the time at which they are due. Cancelled timers are removed at once, or when there are many."""
 
 from __future__ import annotations
 

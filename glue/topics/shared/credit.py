@@ -48,9 +48,9 @@ class Credit:
         self.size -= size
 
     def learn(self, took: float, place: int) -> None:
-        """Adapt the credit to an acknowledgement that came `took` seconds after its message was sent.
+        """Adapt the credit to an acknowledgement. `took`: seconds since its message was sent.
 
-        `place`: of the messages that the member then had, 1 for one without any before it.
+        `place`: the message's place among those that the member had then; 1: no other was before it.
         """
         self._alone = took if place == 1 else min(self._alone, took)
         waited = took - self._alone
