@@ -18,7 +18,7 @@ from zlib import crc32
 from glue.history.overlap import overlaps
 from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
-from glue.history.source import GONE
+from glue.history.source import GONE, Source
 from glue.history.stream import Key, Stream
 from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request
 from glue.topics.deliveries import deliveries
@@ -65,14 +65,15 @@ class Keeper:
 
 
 class Keepers:
-    """The requests of one reader to keepers. `covered` tells whether the publisher of a stream serves it."""
+    """The requests of one reader to keepers. `source_of` gives a publisher that serves its stream, and `want` asks it."""
 
     def __init__(
         self,
         reader: Sequencer,
         pattern: str,
         mine: str,
-        covered: Callable[[Key], bool],
+        source_of: Callable[[Key], Source | None],
+        want: Callable[[Key, Stream, Source | None], None],
         next_id: Callable[[], int],
         luck: Random,
     ) -> None:
@@ -85,7 +86,8 @@ class Keepers:
         self._wanted: Index[str] = Index()
         self._wanted.add(pattern, pattern)
         self._mine = mine
-        self._covered = covered
+        self._source_of = source_of
+        self._want = want
         self._next_id = next_id
         self._luck = luck
         self._keepers: dict[str, Keeper] = {}
@@ -168,7 +170,7 @@ class Keepers:
         self.is_listing, self.is_counting, reader = False, False, self._reader
         for key, stream in reader._streams.items():
             reader._drain(stream)
-            if not self._covered(key) and stream.missing() is not None:
+            if self._source_of(key) is None and stream.missing() is not None:
                 self.behind[key] = None
 
     def _requeue(self) -> None:
@@ -316,7 +318,7 @@ class Keepers:
         for topic, last, origin, life, first in page.heads:
             key = origin, life, topic
             stream = reader._streams.get(key)
-            if not self._wanted.match(topic) or (self._covered(key) and not self._is_beginning):
+            if not self._wanted.match(topic) or (not self._is_beginning and self._source_of(key) is not None):
                 continue
             if stream is None:
                 stream = reader._open(key, origin)
@@ -340,7 +342,7 @@ class Keepers:
 
     def _take_ranges(self, now: float, peer: str, request: Request, page: Page) -> None:
         """Take the messages that were asked for, and note what the keeper does not have."""
-        asked = {(origin, life, topic): first for topic, first, _, _, origin, life in request.ranges}
+        asked = {(origin, life, topic) for topic, _, _, _, origin, life in request.ranges}
         groups = iter(page.groups)
         reader = self._reader
         for id, name, life, count in page.origins:
@@ -354,19 +356,24 @@ class Keepers:
                 stream.name = name
                 expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
                 for delivery in deliveries(reader._statistics, group, name, id, life, (self,), expires):
-                    reader._take_from(key, stream, delivery, asked[key])
+                    reader._take_kept(key, stream, delivery)
         for place, (topic, _, last, _, id, life) in enumerate(request.ranges):
             key = id, life, topic
             stream = reader._streams.get(key)
             if stream is None:
                 continue
-            if place < page.answered and stream.next <= last:
+            if (stream.next or stream.first) > last or stream.missing() is None:
+                self._found(key, stream)
+            elif place < page.answered:
                 self._missed(now, peer, key, stream)
-            elif stream.missing() is None:
-                stream.is_kept, stream.since = False, 0.0
-                stream.tried.clear()
             else:
                 self.behind[key] = None
+
+    def _found(self, key: Key, stream: Stream) -> None:
+        """Nothing more of this range is missing."""
+        stream.is_kept, stream.since = False, 0.0
+        stream.tried.clear()
+        self._want(key, stream, self._source_of(key))
 
     def _missed(self, now: float, peer: str, key: Key, stream: Stream) -> None:
         """A keeper does not have the next messages: ask another one, or later again; else they are gone."""
@@ -386,10 +393,7 @@ class Keepers:
                     self._reader._miss(key, stream, missing[1] + 1, GONE)
                 stream.next = missing[1] + 1
                 self._reader._drain(stream)
-            stream.tried.clear()
-            stream.is_kept, stream.since = False, 0.0
-            if stream.missing() is not None:
-                self.behind[key] = None
+            self._found(key, stream)
 
     def _pause(self, seconds: float) -> float:
         return seconds * (0.75 + self._luck.random() / 2)

@@ -18,7 +18,7 @@ from glue.history.keepers import Keepers
 from glue.history.sequencer import Sequencer
 from glue.history.source import CHECK, CHECK_SOON, GONE, GRACE, LIVE, REPEAT, RETURN, SCAN, STREAMS, Source
 from glue.history.stream import Key, Stream, end_of, tail
-from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request, Start
+from glue.history.wire import EARLIEST, LAST, LATEST, RANGES, Page, Range, Request, Start
 from glue.topics.deliveries import deliveries
 
 
@@ -48,7 +48,7 @@ class Reader(Sequencer):
         self._mine = mine
         self._sources: dict[str, Source] = {}
         self._silent: dict[str, Source] = {}  # sources of silent peers, which may come back
-        self.keepers = Keepers(self, pattern, mine, self._is_covered, next_id, luck)
+        self.keepers = Keepers(self, pattern, mine, self._source_of, self._want, next_id, luck)
         self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
         self._met: dict[str, int] = {}  # publishers received before their offer, with their lives
         self._lives: dict[str, int] = {}  # of publishers that ever offered their history
@@ -122,10 +122,10 @@ class Reader(Sequencer):
                 self._abandon(key, stream)
                 del self._streams[key]
 
-    def _is_covered(self, key: Key) -> bool:
-        """Whether the publisher of a stream serves its history itself."""
+    def _source_of(self, key: Key) -> Source | None:
+        """The publisher of a stream if it serves its history itself."""
         source = self._sources.get(key[0])
-        return source is not None and source.covers(key[1], key[2])
+        return source if source is not None and source.covers(key[1], key[2]) else None
 
     def _want(self, key: Key, stream: Stream, source: Source | None) -> None:
         """Have what is missing asked for, of its publisher or of a keeper."""
@@ -183,7 +183,7 @@ class Reader(Sequencer):
             return
         if not self._has_room():
             self._statistics["messages left to history"] += count
-        elif is_next or (delivery.retained and not stream.next):
+        elif is_next or (delivery.retained and not stream.next and not stream.is_kept):
             fresh = tail(delivery, stream.next)
             assert fresh is not None
             stream.next, stream.is_live = end_of(delivery), True
@@ -240,11 +240,12 @@ class Reader(Sequencer):
             expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
             is_kept = self.keepers.covers(group.topic)
             for delivery in deliveries(self._statistics, group, source.name, peer, source.life, (self,), expires):
-                self._take(key, stream, delivery, is_narrow or is_kept)
+                if not is_kept or not self._hold_beginning(stream, delivery, source):
+                    self._take(key, stream, delivery, is_narrow or is_kept)
             stream.want = max(stream.want, stream.next)
             if is_kept and not is_narrow and stream.missing() is not None:
                 stream.is_kept = True  # its publisher serves in order, so what was left out is with keepers at most
-            if source.state == LIVE:
+            if source.state == LIVE or (stream.is_kept and source.start[0] != LAST):
                 self._want(key, stream, source)
 
     def _take_scan(self, now: float, peer: str, source: Source, page: Page) -> None:
@@ -294,7 +295,7 @@ class Reader(Sequencer):
                 continue
             if place < page.answered and stream.next <= last:
                 source.unsure |= not stream.next
-                if stream.next and self.keepers.covers(topic):
+                if self.keepers.covers(topic) and (stream.next or self._may_begin_earlier(stream, source)):
                     stream.is_kept = True
                 else:
                     if stream.next:
@@ -387,10 +388,10 @@ class Reader(Sequencer):
             del self._silent[peer]
             for key, stream in self._of(peer, life):
                 self._abandon(key, stream)
-        source = self._sources.get(peer)
         for key, stream in self._of(peer, life):
+            source = self._source_of(key)
             is_begun = stream.next or self.start[0] != LATEST or self.keepers.covers(key[2])
             if self.keepers.covered(key[2]) and is_begun:
-                self._want(key, stream, source if source is not None and source.covers(life, key[2]) else None)
-            elif source is None or not source.covers(life, key[2]):
+                self._want(key, stream, source)
+            elif source is None:
                 self._let_go(stream)

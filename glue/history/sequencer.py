@@ -7,9 +7,9 @@ from collections.abc import Callable
 from math import inf
 
 from glue.contract import Delivery, Missed
-from glue.history.source import GONE, HELD, LATE, LEFT, REFUSED, STREAMS, weight
+from glue.history.source import GONE, HELD, LATE, LEFT, REFUSED, SCAN, STREAMS, Source, weight
 from glue.history.stream import Key, Stream, end_of, tail
-from glue.history.wire import EARLIEST, FROM, LATEST, SINCE, Start
+from glue.history.wire import EARLIEST, FROM, LAST, LATEST, SINCE, Start
 from glue.topics.copies import is_new, tag_of
 
 
@@ -68,13 +68,34 @@ class Sequencer:
         self._push(fresh)
         self._drain(stream)
 
-    def _take_from(self, key: Key, stream: Stream, delivery: Delivery, first: int) -> None:
-        """Take messages of history; at the beginning, hold them if keepers may have earlier ones, from `first` on."""
-        if not stream.next and delivery.sequence > first and self.start[0] == EARLIEST:
+    def _take_kept(self, key: Key, stream: Stream, delivery: Delivery) -> None:
+        """Take messages of a keeper; at the beginning, hold them if other keepers may have earlier ones."""
+        if not stream.next and delivery.published_at < stream.oldest:
+            stream.first = max(stream.first, end_of(delivery))
+            self._drain(stream)
+        elif not stream.next and delivery.sequence > stream.first:
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)
         else:
             self._take(key, stream, delivery, True)
+
+    def _may_begin_earlier(self, stream: Stream, source: Source) -> bool:
+        """Whether `start` wants what keepers may have before the first message that a publisher has of a stream."""
+        kind, value = source.start
+        if kind == SINCE:
+            stream.oldest = value / 1e6
+        return not stream.next and (kind in (EARLIEST, SINCE) or (kind == LAST and source.state == SCAN))
+
+    def _hold_beginning(self, stream: Stream, delivery: Delivery, source: Source) -> bool:
+        """Hold a publisher's first messages if keepers may have earlier ones; returns whether they are held."""
+        if delivery.sequence <= 1 or not self._may_begin_earlier(stream, source):
+            return False
+        if source.start[0] == LAST:
+            stream.first = max(1, end_of(delivery) - source.start[1])
+        stream.want = max(stream.want, end_of(delivery))
+        stream.is_kept = True
+        self._hold(stream, delivery)
+        return True
 
     def _follow(self, stream: Stream, delivery: Delivery) -> None:
         """Hand over live messages of a stream without known history, except messages that history gave before."""
@@ -104,7 +125,12 @@ class Sequencer:
         return [(key, stream) for key, stream in self._streams.items() if key[0] == peer and key[1] == life]
 
     def _hold(self, stream: Stream, delivery: Delivery) -> None:
-        size = weight(delivery)
+        """Hold what came too early. Without room, what is later gives way; history is asked for it again."""
+        size, held = weight(delivery), stream.held
+        while self._held + size > HELD and held and held[-1].sequence > delivery.sequence:
+            later = held.pop()
+            self._held -= weight(later)
+            self._statistics["messages left to history"] += len(later.payloads)
         if self._held + size > HELD:
             self._statistics["messages left to history"] += len(delivery.payloads)
         elif stream.hold(delivery):
@@ -125,7 +151,7 @@ class Sequencer:
 
     def _drain(self, stream: Stream) -> None:
         """Hand over what is held and comes next."""
-        while stream.held and stream.held[0].sequence <= (stream.next or 1):
+        while stream.held and stream.held[0].sequence <= (stream.next or stream.first):
             self._let_go(stream, stream.held[0].sequence + 1)
 
     def _has_room(self) -> bool:

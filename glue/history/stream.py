@@ -20,14 +20,20 @@ class Stream:
     """The state of one stream; while `next` is 0, history of this stream begins at the place `newer`.
 
     `tried` are keepers without the missing messages, asked since `round_since`; in the first round, since `since`.
-    `is_kept`: only keepers may have them.
+    `is_kept`: only keepers may have them. While `next` is 0, history may begin with the number `first`, but not with a
+    message from before `oldest`.
     """
 
-    __slots__ = ("held", "is_kept", "is_live", "name", "newer", "next", "round_since", "since", "tried", "want")
+    __slots__ = (
+        "first", "held", "is_kept", "is_live", "name", "newer", "next", "oldest", "round_since", "since", "tried",
+        "want",
+    )  # fmt: skip
 
     def __init__(self, name: str, next: int = 0) -> None:
         self.name = name  # the publisher's
         self.next = next  # 0: nothing was handed over, and it begins with what comes first
+        self.first = 1
+        self.oldest = 0.0  # Unix seconds
         self.want = 0
         self.newer: int | None = None  # not known yet
         self.held: list[Delivery] = []  # by number
@@ -47,7 +53,7 @@ class Stream:
 
     def missing(self) -> tuple[int, int] | None:
         """The first and the last number to ask for; None if nothing is missing."""
-        first = self.next or 1
+        first = self.next or self.first
         last = min(self.held[0].sequence, self.want) - 1 if self.held else self.want - 1
         return (first, last) if last >= first else None
 

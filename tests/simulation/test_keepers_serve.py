@@ -111,6 +111,28 @@ def test_what_one_keeper_leaves_out_another_one_gives() -> None:
     assert [message.payload for message in late.received] == list(range(1, 41))
 
 
+@pytest.mark.parametrize("cut_off", [0, 1])
+@pytest.mark.parametrize(
+    ("options", "first"), [({"start": "earliest"}, 1), ({"last": 8}, 13), ({"start": "-0.1s"}, 11)]
+)
+def test_a_young_stream_that_a_keeper_does_not_list_begins_with_another_keeper(
+    options: dict[str, Any], first: int, cut_off: int
+) -> None:
+    world = World()
+    publisher, keeping = kept(world, 2, 0)
+    publisher.remember("log/#", last=5)
+    world.run(20 * SECOND)
+    world.network.block(publisher.host, keeping[cut_off].host)
+    for number in range(1, 21):
+        if number == 11:
+            world.run(0.1)
+        publisher.publish("log/a", number)
+    world.run(0.05)
+    late = world.endpoint("late").subscribe("log/#", **options)
+    world.run(5 * SECOND)
+    assert [message.payload for message in late.received] == list(range(first, 21))
+
+
 def test_what_no_keeper_has_is_told_as_a_gap() -> None:
     world = World()
     publisher, keeping = kept(world, 2, 5)
@@ -369,7 +391,20 @@ BUGS: list[Callable[[Patch], None]] = [
 def test_a_keeper_that_was_cut_off_does_not_tell_where_streams_begin(is_planted: bool, monkeypatch: Patch) -> None:
     if is_planted:
         monkeypatch.setattr(Keepers, "_may_lack", lambda self, peer, page: False)
-    assert (seeds_to_find(run, range(95, 96)) is not None) == is_planted
+    came = []
+    for cut_off in (0, 1):
+        world = World()
+        publisher, keeping = kept(world, 2, 0)
+        world.network.partition([keeping[cut_off].host])
+        for number in range(1, 21):
+            publisher.publish("log/a", number)
+        world.run(30 * SECOND)
+        publisher.crash()
+        world.network.heal()
+        late = world.endpoint("late").subscribe("log/#", last=3)
+        world.run(10 * SECOND)
+        came.append([message.payload for message in late.received])
+    assert (came == [[18, 19, 20]] * 2) != is_planted
 
 
 def run(seed: int) -> None:
