@@ -65,7 +65,7 @@ class Keeper:
 
 
 class Keepers:
-    """The requests of one reader to keepers. `source_of` gives a publisher that serves its stream, and `want` asks it."""
+    """The requests of one reader to keepers. `source_of` gives a publisher that serves a stream; `want` asks again."""
 
     def __init__(
         self,
