@@ -18,6 +18,7 @@ from glue.drivers.lifetime import Lifetime
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
 from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore
+from glue.endpoint.options import waiting_time
 from glue.errors import ClosedError
 from glue.model import StackRequest
 
@@ -136,9 +137,13 @@ class LoopDriver(Lifetime):
     # ------------------------------------------------------------------------------------ of the endpoint
 
     async def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait for something that turns bring about; returns whether it came true in time. Raises ClosedError."""
+        """Wait for something that turns bring about; returns whether it came true in time.
+
+        Raises ClosedError, ConfigurationError.
+        """
         self._check_open()
-        until = None if timeout is None else self._loop.time() + timeout
+        seconds = waiting_time(timeout)
+        until = None if seconds is None else self._loop.time() + seconds
         while not condition() and not self.closed:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._changed.add(waiter)

@@ -12,6 +12,7 @@ from glue.contract import Delivery, Missed
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler, is_awaited
 from glue.endpoint.message import Gap, Message, messages, rest
+from glue.endpoint.options import waiting_time
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.queues import Kept, PokedRoom
 from glue.endpoint.wanted import Queue
@@ -160,12 +161,12 @@ class Subscription:
     async def get(self, timeout: float | None = None) -> Message:
         """The next message; raises TimeoutError after `timeout` seconds (None: waits for ever).
 
-        Raises ClosedError once closed and empty, SlowReaderError instead if it was disconnected, and TypeError if
-        there is a handler.
+        Raises ClosedError once closed and empty, SlowReaderError instead if it was disconnected, TypeError if there is
+        a handler, and ConfigurationError.
         """
         self._check_reader()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(waiting_time(timeout)):
                 return await self._next()
         except TimeoutError:
             raise TimeoutError(f"no message on {self.pattern!r} in {timeout} s") from None

@@ -60,26 +60,33 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     if is_change and arguments.pattern is None:
         print("glue consumers: give the NAME and the PATTERN of the consumer", file=sys.stderr)
         return common.USAGE
+    result, is_done = common.SUCCESS, False
     with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
         try:
-            if not is_change:
-                return show(endpoint, arguments, output)
-            if arguments.forget:
-                endpoint.forget_consumer(arguments.name, arguments.pattern, timeout=arguments.wait)
-            else:
-                endpoint.move_consumer(arguments.name, arguments.pattern, arguments.to, timeout=arguments.wait)
+            result = change(endpoint, arguments) if is_change else show(endpoint, arguments, output)
         except glue.NoConsumerError as error:
             print(f"glue consumers: {printable(str(error), SHOWN_LENGTH)}", file=sys.stderr)
-            return common.FAILURE
+            result = common.FAILURE
         except (glue.ConfigurationError, glue.TopicError) as error:
             print(f"glue consumers: {error}", file=sys.stderr)
-            return common.USAGE
+            result = common.USAGE
+        is_done = True
+    return result if is_done else common.ended_early("consumers")
+
+
+def change(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
+    """Move a consumer, or forget it."""
+    with common.waiting():
+        if arguments.forget:
+            endpoint.forget_consumer(arguments.name, arguments.pattern, timeout=arguments.wait)
+        else:
+            endpoint.move_consumer(arguments.name, arguments.pattern, arguments.to, timeout=arguments.wait)
     return common.SUCCESS
 
 
 def show(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: CommandOutput) -> int:
     """List the consumers of this name and pattern, or all."""
-    with output.progress("asking the keepers", arguments.wait):
+    with output.progress("asking the keepers", arguments.wait), common.waiting():
         states = endpoint.consumers(arguments.wait)
     found = [one for one in states if arguments.name in (None, one.name) and arguments.pattern in (None, one.pattern)]
     if not found:

@@ -47,24 +47,26 @@ def parser() -> common.Parser:
 
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """List, or ask; the exit code is FAILURE without an answer."""
+    result, is_done = common.SUCCESS, False
     with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
-        if arguments.address is None:
-            return show(endpoint, arguments.wait, output)
         try:
-            return ask(endpoint, arguments, output)
+            is_list = arguments.address is None
+            result = show(endpoint, arguments.wait, output) if is_list else ask(endpoint, arguments, output)
         except glue.ConfigurationError as error:
             print(f"glue receivers: {error}", file=sys.stderr)
-            return common.USAGE
+            result = common.USAGE
         except glue.RequestError as error:
             print(f"glue receivers: {printable(str(error), SHOWN_LENGTH)}", file=sys.stderr)
-            return common.FAILURE
+            result = common.FAILURE
+        is_done = True
+    return result if is_done else common.ended_early("receivers")
 
 
 def ask(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Ask a receiver, or send it a message and wait until it was handled."""
     payload = parsed(arguments.payload)
     if not arguments.send:
-        with output.progress("waiting for the answer", arguments.timeout):
+        with output.progress("waiting for the answer", arguments.timeout), common.waiting():
             answer = endpoint.ask(arguments.address, payload, arguments.timeout)
         output.event("answer", shown(answer), address=arguments.address, **payload_fields(answer))
         return common.SUCCESS
@@ -75,7 +77,7 @@ def ask(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: CommandO
         handled.set()
 
     parts_of(endpoint).runtime.send(parse(arguments.address), payload, settle=settle)
-    with output.progress("waiting until it is handled", arguments.timeout):
+    with output.progress("waiting until it is handled", arguments.timeout), common.waiting():
         handled.wait(arguments.timeout)
     if not handled.is_set():
         raise glue.RequestTimeoutError(f"{arguments.address}: it was not handled in time; it may be later")
@@ -98,7 +100,7 @@ def show(endpoint: glue.Endpoint, seconds: float, output: CommandOutput) -> int:
     with output.progress("asking the hosts", seconds):
         runtime.ask_hosts(take)
         while time.monotonic() < until:
-            time.sleep(min(0.3, max(0.0, until - time.monotonic())))
+            common.pause(min(0.3, max(0.0, until - time.monotonic())))
             runtime.ask_hosts(take)
         time.sleep(0.05)
     if not found:

@@ -63,11 +63,12 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
 
 
 def replies(endpoint: glue.Endpoint, arguments: argparse.Namespace, payload: object) -> list[glue.Reply]:
-    """Ask one responder, or all; a topic without a responder gives a reply with that error."""
+    """Ask one responder, or all; a topic without a responder gives a reply with that error. `Ended` may rise."""
     try:
-        if arguments.all:
-            return list(endpoint.request_all(arguments.topic, payload, arguments.timeout))
-        return list(endpoint.request_many(arguments.topic, [payload], arguments.timeout, retry=arguments.retry))
+        with common.waiting():
+            if arguments.all:
+                return list(endpoint.request_all(arguments.topic, payload, arguments.timeout))
+            return list(endpoint.request_many(arguments.topic, [payload], arguments.timeout, retry=arguments.retry))
     except glue.RequestError as error:
         return [glue.Reply(None, "", "", error)]
 

@@ -29,6 +29,7 @@ from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.locks import asked_whether_held
+from glue.endpoint.options import waiting_time
 from glue.errors import ClosedError
 from glue.model import StackRequest
 
@@ -239,10 +240,11 @@ class Turns(Lifetime):
     def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for something that turns bring about; returns whether it came true in time.
 
-        The condition is looked at between turns, so it may read the stack.
+        The condition is looked at between turns, so it may read the stack. Raises ConfigurationError.
         """
+        seconds = waiting_time(timeout)
         self._step_down()
-        until = math.inf if timeout is None else time.monotonic() + timeout
+        until = math.inf if seconds is None else time.monotonic() + seconds
         while True:
             is_true = self._await(condition, until)
             if is_true or self.closed or time.monotonic() >= until:

@@ -23,6 +23,9 @@ PRIORITIES: dict[Priority, int] = {"urgent": URGENT, "high": HIGH, "normal": NOR
 KEY = 1000
 """Characters of the key of a message to groups at most."""
 
+CENTURY = 100 * 365.25 * 86_400
+"""Seconds; more than a few centuries are more than a lock can wait."""
+
 LARGE_MESSAGE = 32 << 10  # bytes from which on a normal message is LARGE: half of what a system call sends
 
 
@@ -50,6 +53,15 @@ def chosen_options(
     if key is not None and (not isinstance(key, str) or len(key) > KEY):
         raise ConfigurationError(f"key={key!r:.80}: expected a string of at most {KEY} characters")
     return Options(type, retain, lifespan, reliable, True, receipt, key)
+
+
+def waiting_time(timeout: Any) -> float | None:
+    """Seconds that a call waits at most; None: for ever, also for a century. Raises ConfigurationError."""
+    if timeout is None:
+        return None
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or math.isnan(timeout):
+        raise ConfigurationError(f"timeout={timeout!r}: expected a number of seconds, or None to wait for ever")
+    return timeout if timeout < CENTURY else None
 
 
 def _is_duration(value: Any) -> bool:

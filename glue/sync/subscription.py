@@ -20,6 +20,7 @@ from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
+from glue.endpoint.options import waiting_time
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.queues import Kept, PokedRoom
 from glue.endpoint.wanted import Queue
@@ -206,15 +207,16 @@ class Subscription(Lifetime):
     def get(self, timeout: float | None = None) -> Message:
         """The next message; raises TimeoutError after `timeout` seconds (None: waits for ever).
 
-        Raises ClosedError once closed and empty, SlowReaderError instead if it was disconnected, and TypeError if
-        there is a handler.
+        Raises ClosedError once closed and empty, SlowReaderError instead if it was disconnected, TypeError if there is
+        a handler, and ConfigurationError.
         """
         if self._handler is not None:
             raise TypeError(f"the subscription to {self.pattern!r} has a handler; iterate over one without")
         return self._next(timeout)
 
     def _next(self, timeout: float | None) -> Message:
-        until = None if timeout is None else time.monotonic() + timeout
+        seconds = None if timeout is None else waiting_time(timeout)
+        until = None if seconds is None else time.monotonic() + seconds
         while True:
             with self._arrived:
                 left = None if until is None else until - time.monotonic()

@@ -6,11 +6,13 @@ import json
 import logging
 import shutil
 import subprocess
+import threading
 from argparse import Namespace
 from collections import Counter
 
 import pytest
 
+import glue
 from glue.cmd import completion, logs, main, topics
 from tests.support.lan import Lan
 
@@ -90,10 +92,35 @@ def test_the_level_of_logs_follows_the_option() -> None:
         logs.end()
 
 
-@pytest.mark.parametrize("words", [["peers"], ["top"], ["request", "a", "b"], ["model", "get", "a"]])
+def ended_soon(lan: Lan, words: list[str]) -> int:
+    """The exit code of a command on this network that is ended after 0.05 s."""
+    options = [word for name, value in lan.settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return main.main([*words, *options, "--duration", "0.05"])
+
+
+@pytest.mark.parametrize("words", [["peers"], ["top"], ["request", "a", "b"], ["model", "get", "a"], ["receivers"]])
 def test_a_command_that_ends_before_its_answer_fails(
     words: list[str], lan: Lan, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = [word for name, value in lan.settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    assert main.main([*words, *options, "--duration", "0.05"]) == 1
+    assert ended_soon(lan, words) == 1
     assert capsys.readouterr().err == f"glue {words[0]}: ended before there was an answer\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["request", "slow", "b"],
+        ["request", "slow", "b", "--all"],
+        ["consumers", "--wait", "5"],
+        ["consumers", "billing", "a/#", "--forget", "--wait", "5"],
+    ],
+)
+def test_a_command_ends_at_once_while_it_waits_for_an_answer(
+    words: list[str], lan: Lan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glue.Endpoint, "_all_keepers", lambda self: ["0123456789abcdef"])  # it never answers
+    is_over = threading.Event()
+    lan.start("b").respond("slow", lambda asking: is_over.wait(10))
+    code = ended_soon(lan, words)
+    is_over.set()
+    assert (code, capsys.readouterr().err) == (1, f"glue {words[0]}: ended before there was an answer\n")

@@ -156,3 +156,13 @@ def test_each_argument_is_taken_or_refused_as_it_is_written_down(lan: Lan, pytes
     if pytestconfig.getoption("--rewrite"):
         RECORD.write_text("\n".join(lines) + "\n")
     assert lines == RECORD.read_text().splitlines()
+
+
+def test_a_reader_that_says_wrongly_how_long_it_waits_is_told(lan: Lan) -> None:
+    endpoint = lan.start("a")
+    subscription = endpoint.subscribe("t")
+    endpoint.publish("t", 1)
+    assert subscription.get(inf).payload == 1
+    for wrong in (nan, "1", True):
+        with pytest.raises(glue.ConfigurationError, match="expected a number of seconds, or None"):
+            subscription.get(wrong)  # type: ignore[arg-type]
