@@ -137,7 +137,7 @@ def decode_request(payload: Any) -> Request:
     except TopicError:
         raise MalformedError("pattern") from None
     start = head.get("start", [EARLIEST, 0])
-    if not isinstance(start, list) or len(start) != 2 or start[0] not in STARTS:
+    if not isinstance(start, list) or len(start) != 2 or not isinstance(start[0], str) or start[0] not in STARTS:
         raise MalformedError("start")
     after, until = _integer(head.get("after", 0)), _integer(head.get("until", 0))
     begin = start[0], _integer(start[1], -INTEGER_LIMIT)

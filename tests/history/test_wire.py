@@ -55,6 +55,7 @@ def test_a_page_is_read_as_it_was_written(page: Page) -> None:
         b'{"id":-1,"room":1,"scan":"a"}\n',
         b'{"id":1,"room":1,"scan":"a","start":["soon",1]}\n',
         b'{"id":1,"room":1,"scan":"a","start":"earliest"}\n',
+        b'{"id":1,"room":1,"scan":"a","start":[["earliest"],1]}\n',
         b'{"id":1,"room":1,"scan":"a","after":-1}\n',
         b'{"id":1,"room":1,"scan":"a","after":9007199254740992}\n',
         b'{"id":1,"room":1,"ranges":[]}\n',

@@ -1,7 +1,8 @@
 """Writes down a run of the simulator: one line for each step, what the user saw, and the counters at the end.
 
 A step tells only what changed since the one before: how many messages each subscription has had, and what is owed. The
-end tells for each subscription when messages came on average, and a hash of them in their order.
+end tells for each subscription when messages came on average, and a hash of them in their order. The last line is a
+hash of each datagram and its time: what differs there alone is shown by `python -m tests.recorded.datagrams NAME`.
 """
 
 from __future__ import annotations
@@ -142,4 +143,5 @@ class Story:
                 if told:
                     self.lines.append(f"{name} {layer}: {told}")
         self.lines.append("network: " + ", ".join(f"{w} {n}" for w, n in sorted(self.world.network.totals().items())))
+        self.lines.append(f"all datagrams and turns: {self.world.trace_hash[:8]}")
         return "\n".join(self.lines) + "\n"

@@ -15,11 +15,14 @@ import pytest
 from tests.recorded.consensus import consensus
 from tests.recorded.crowd import DOORS
 from tests.recorded.features import FEATURES
+from tests.recorded.forms import FORMS
 from tests.recorded.hooks import HOOKS
 from tests.recorded.members import MEMBERS
 from tests.recorded.models import MODELS
+from tests.recorded.readers import READERS
 from tests.recorded.scenes import SCENES
 from tests.recorded.small import SMALL
+from tests.recorded.stores import STORES
 from tests.recorded.wild import WILD
 
 CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
@@ -33,6 +36,9 @@ RUNS: dict[str, Callable[[], str]] = {
     **WILD,
     **SMALL,
     **MEMBERS,
+    **READERS,
+    **STORES,
+    **FORMS,
 }
 
 

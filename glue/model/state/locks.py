@@ -92,9 +92,13 @@ class Locks:
         return [[name, held.owner, held.token, held.lease_ms, held.expires_ms] for name, held in self._held.items()]
 
     def load(self, next_expiry: int | None, locks: Iterable[Any]) -> None:
-        """Restore all locks from a snapshot."""
+        """Restore all locks from a snapshot. Raises TypeError and ValueError for what is none."""
         self._held = {name: HeldLock(*held) for name, *held in locks}
         self.next_expiry = inf if next_expiry is None else next_expiry
+        ends = [end for end in (next_expiry, *(held.expires_ms for held in self._held.values())) if end is not None]
+        facts = [fact for held in self._held.values() for fact in (held.token, held.lease_ms)]
+        if any(type(number) is not int for number in (*ends, *facts)):
+            raise TypeError("a lock without numbers")
         self.first_end = min(
             (held.expires_ms for held in self._held.values() if held.expires_ms is not None), default=inf
         )

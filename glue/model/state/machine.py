@@ -290,6 +290,8 @@ class State:
             if document["format"] != FORMAT:
                 raise MalformedEntryError(f"snapshot of format {document['format']!r:.80}; expected {FORMAT}")
             state.index, state.time_ms = document["index"], document["time"]
+            if type(state.index) is not int or type(state.time_ms) is not int or type(document["session"]) is not int:
+                raise TypeError("numbers expected")
             state.sessions.load(document["session"], document["sessions"])
             state.locks.load(document["expiry"], document["locks"])
             state._values = {key: (orjson.dumps(value), index) for key, index, value in document["values"]}

@@ -129,12 +129,14 @@ class Sessions:
         ]
 
     def load(self, last_number: int, sessions: Iterable[Any]) -> None:
-        """Restore all sessions from a snapshot."""
+        """Restore all sessions from a snapshot. Raises TypeError and ValueError for what is none."""
         self.last_number = last_number
         for number, nonce, used_ms, answered, results in sessions:
             session = Session(number, nonce, used_ms)
             session.answered = answered
             session.results = {serial: Result(*result) for serial, *result in results}
+            if any(type(one) is not int for one in (last_number, number, used_ms, answered, *session.results)):
+                raise TypeError("a session without numbers")
             self._keep(session)
 
     def _keep(self, session: Session) -> None:
