@@ -19,6 +19,9 @@ MEMORY = 4 << 30
 """Bytes of address space: beyond it an allocation fails, and the input is a finding."""
 LARGEST = 64 << 10
 """Bytes of an input at most."""
+HANGS = 3600
+"""Seconds for one input after which libFuzzer gives up. It counts real time, in which the process may be stopped;
+what an input may take of the processor is in `bounds`."""
 
 
 def main(name: str, seconds: float, corpus: Path, result: Path) -> None:
@@ -55,7 +58,7 @@ def main(name: str, seconds: float, corpus: Path, result: Path) -> None:
 
     options = [
         f"-max_len={LARGEST}",
-        "-timeout=60",
+        f"-timeout={HANGS}",
         "-rss_limit_mb=3500",
         "-use_value_profile=1",
     ]

@@ -294,9 +294,11 @@ def test_a_malformed_pattern_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("index", "1"), ("time", None), ("time", "1"), ("session", 1.5), ("expiry", [1]), ("expiry", "1"), ("expiry", {}),
+        ("index", "1"), ("time", None), ("time", "1"), ("session", 1.5), ("expiry", [1]), ("expiry", "1"),
+        ("expiry", {}),
         ("locks", [["l", "o", 1, 5, "6"]]), ("locks", [["l", "o", [1], 5, 6]]), ("locks", [["l", "o", 1, None, 6]]),
-        ("sessions", [[1, "n", "5", 0, []]]), ("sessions", [[1, "n", 5, None, []]]), ("sessions", [["1", "n", 5, 0, []]]),
+        ("sessions", [[1, "n", "5", 0, []]]), ("sessions", [[1, "n", 5, None, []]]),
+        ("sessions", [["1", "n", 5, 0, []]]),
     ],
 )  # fmt: skip
 def test_a_snapshot_from_a_peer_with_a_value_of_another_type_is_refused(name: str, value: Any) -> None:
