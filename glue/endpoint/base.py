@@ -242,10 +242,7 @@ class BaseEndpoint:
         """Call `on_heal`, or log what is not well."""
         if healed.gone or healed.conflicts or self.on_heal is not None:
             log = logger.info if self.on_heal is not None else logger.warning
-            log(
-                "%s are back: of %d messages that were missed, %d are recovered and %d gone; %d topics in conflict",
-                ", ".join(healed.peers), healed.missed, healed.recovered, healed.gone, len(healed.conflicts),
-            )  # fmt: skip
+            log("%s", healed)
         if self.on_heal is not None:
             try:
                 self.on_heal(healed)

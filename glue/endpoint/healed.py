@@ -27,6 +27,8 @@ VALUES: Final = 65_536
 """Retained values that are remembered of the time before a split, at some 200 bytes: 13 MB."""
 STEP: Final = 0.5
 """Seconds between two looks; without anything new in between, healing is over."""
+TOLD: Final = 5
+"""Topics in conflict that a log names."""
 LEAST, MOST = 2.0, 30.0
 """Seconds from the first return to the event, at least and at most."""
 LOCAL_CAUSES: Final = frozenset({"overwritten", "refused", "disconnected"})
@@ -81,6 +83,14 @@ class Healed:
     """Messages that keepers of this endpoint fetched from others."""
     conflicts: tuple[RetainedConflict, ...]
     """Retained topics that were written on both sides."""
+
+    def __str__(self) -> str:
+        told = (
+            f"{', '.join(self.peers)} are back: of {self.missed} messages that were missed, {self.recovered} are "
+            f"recovered and {self.gone} gone; {len(self.conflicts)} topics in conflict"
+        )
+        some = [f"{one.topic} (that of {one.stands.publisher} stands)" for one in self.conflicts[:TOLD]]
+        return f"{told}: {', '.join(some)}{' …' if len(self.conflicts) > TOLD else ''}" if some else told
 
 
 Written = dict[tuple[str, str], tuple[int, int]]

@@ -19,7 +19,19 @@ from glue.contract import Delivery, Event, PeerAdded, PeerInterest, PeerRemoved,
 from glue.endpoint.deadlines import TOLERANCE
 from glue.endpoint.fork import heirs
 from glue.endpoint.owner import SubscriptionOwner
-from glue.endpoint.qos_terms import OFFER, QOS, REQUEST, Difference, Statement, Terms, differences, statement_of
+from glue.endpoint.qos_terms import (
+    NOTHING,
+    OFFER,
+    QOS,
+    REQUEST,
+    Difference,
+    Rank,
+    Statement,
+    Terms,
+    differences,
+    fit,
+    statement_of,
+)
 from glue.endpoint.receivers import Receiver
 from glue.requests.directory import matches
 from glue.topics.names import meet
@@ -67,15 +79,6 @@ class QoSMismatch:
         told = "; ".join(map(str, self.differences))
         effect = "they do not match" if self.refused else "the weaker one holds"
         return f"{self.pattern}: {self.here} here and {self.peer} there: {told}; {effect}"
-
-
-class Rank(NamedTuple):
-    """An exclusive publisher of a topic; the smallest that keeps its deadline is the owner."""
-
-    weakness: int
-    peer: str
-    deadline: float
-    since: float
 
 
 class Departure(NamedTuple):
@@ -190,7 +193,7 @@ class Matching(Receiver):
         self._names: dict[str, str] = {identity[1]: identity[0]}
         self._theirs: dict[str, dict[Statement, float]] = {identity[1]: {}}  # by peer, with the time of each
         self._count = 0
-        self._met: dict[tuple[Statement, str, Statement], None] = {}
+        self._met: dict[tuple[Statement, str, Statement | None], None] = {}  # None: a publisher that offers nothing
         self._requests: dict[Any, Requested] = {}  # by subscription
         self._after_fork()
         heirs.add(self)
@@ -315,12 +318,8 @@ class Matching(Receiver):
         """Return the mismatch of a pair; None if there is none, or it was told."""
         if mine.way == other.way or not meet(mine.pattern, other.pattern):
             return None
-        pair = mine, peer, other
-        if pair in self._met:
+        if not self._meet(mine, peer, other):
             return None
-        if len(self._met) >= MET:
-            self._met.clear()
-        self._met[pair] = None
         offered, requested = (mine, other) if mine.way == OFFER else (other, mine)
         found = differences(offered.terms, requested.terms)
         if not found:
@@ -329,7 +328,28 @@ class Matching(Receiver):
         is_refused = mine.terms.is_strict or other.terms.is_strict
         return QoSMismatch(mine.pattern, here, self._names.get(peer, peer), peer, tuple(found), is_refused)
 
+    def _meet(self, mine: Statement, peer: str, other: Statement | None) -> bool:
+        """Note a pair; returns whether it is new."""
+        pair = mine, peer, other
+        if pair in self._met:
+            return False
+        if len(self._met) >= MET:
+            self._met.clear()
+        self._met[pair] = None
+        return True
+
     # -------------------------------------------------------------------------------- where handlers run
+
+    def left_out(self, statements: Sequence[Statement], delivery: Delivery) -> None:
+        """Tell of a publisher that strict requests refuse because it offers nothing; of differences was told before."""
+        peer, topic = delivery.publisher_id, delivery.topic
+        if not statements[0].terms.is_strict:
+            return
+        with self.lock:
+            is_offered = any(True for _ in self._offers(peer, topic, ()))
+            new = [] if is_offered else [one for one in statements if matches(one.pattern, topic)]
+            new = [one for one in new if self._meet(one, peer, None)]
+        self._report([QoSMismatch(one.pattern, "subscriber", delivery.publisher, peer, NOTHING, True) for one in new])
 
     def _deliver(self, event: Event) -> None:
         """Tell of mismatches."""
@@ -361,7 +381,7 @@ class Matching(Receiver):
         offers = list(self._offers(peer, topic, departures))
         if not offers:
             return REFUSED if requested.is_strict else ADMITTED
-        fitting = [terms for terms, _ in offers if _fit(terms, requested)]
+        fitting = [terms for terms, _ in offers if fit(terms, requested)]
         if not fitting:
             return REFUSED
         is_owned = requested.strength >= 0 and all(terms.strength >= 0 for terms in fitting)
@@ -372,12 +392,7 @@ class Matching(Receiver):
         found = []
         for peer in {**self._theirs, **dict.fromkeys(one.peer for one in departures)}:
             for terms, since in self._offers(peer, topic, departures):
-                if terms.strength >= 0 and _fit(terms, requested):
+                if terms.strength >= 0 and fit(terms, requested):
                     deadline = terms.deadline / 1000 * TOLERANCE if terms.deadline else inf
                     found.append(Rank(-terms.strength, peer, deadline, since))
         return sorted(found)
-
-
-def _fit(offered: Terms, requested: Terms) -> bool:
-    """Whether a publisher and a subscriber match, perhaps at the weaker one."""
-    return not (offered.is_strict or requested.is_strict) or not differences(offered, requested)

@@ -112,12 +112,14 @@ class QoSMethods:
                 requested.handle(event.payloads[0])
                 self._settle(event, "handled")
             elif isinstance(waiting, HistoryRoom):  # which asks when the message's turn is there
-                requested.judge(event)
+                if requested.judge(event):
+                    matching.left_out(requested.statements, event)
                 deliver(event)
             elif requested.admits(event):
                 deliver(event)
             else:
                 self._settle(event, "left out")
+                matching.left_out(requested.statements, event)
 
         subscription._deliver = take
 

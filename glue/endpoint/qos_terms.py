@@ -76,6 +76,19 @@ class Difference(NamedTuple):
         return f"{self.policy} {self.offered} is offered, {self.requested} requested"
 
 
+class Rank(NamedTuple):
+    """An exclusive publisher of a topic; the smallest that keeps its deadline is the owner."""
+
+    weakness: int
+    peer: str
+    deadline: float
+    since: float
+
+
+NOTHING: Final = (Difference("quality of service", "none", "strict", "none"),)
+"""What differs if a publisher offers nothing and a request is strict."""
+
+
 def terms_of(qos: QoS, lease: float | None = None) -> Terms:
     """Return the policies of a value; `lease` is that of the publisher's endpoint, in seconds."""
     return Terms(
@@ -118,7 +131,7 @@ def differences(offered: Terms, requested: Terms) -> list[Difference]:
     if requested.durability > offered.durability:
         weaker = DURABILITIES[offered.durability]
         found.append(Difference("durability", weaker, DURABILITIES[requested.durability], weaker))
-    elif requested.durability and offered.depth and not 0 < requested.depth <= offered.depth:
+    if min(requested.durability, offered.durability) and offered.depth and not 0 < requested.depth <= offered.depth:
         found.append(Difference("history", _depth(offered), _depth(requested), _depth(offered)))
     for policy, offer, request in (
         ("deadline", offered.deadline, requested.deadline),
@@ -130,6 +143,11 @@ def differences(offered: Terms, requested: Terms) -> list[Difference]:
         words = "shared", "exclusive"
         found.append(Difference("ownership", words[offered.strength >= 0], words[requested.strength >= 0], "shared"))
     return found
+
+
+def fit(offered: Terms, requested: Terms) -> bool:
+    """Whether a publisher and a subscriber match, perhaps at the weaker one."""
+    return not (offered.is_strict or requested.is_strict) or not differences(offered, requested)
 
 
 def _depth(terms: Terms) -> str:

@@ -198,3 +198,20 @@ def test_a_handler_that_fails_is_counted_and_the_later_version_stands() -> None:
     heal(world)
     assert told["here"][0].conflicts[0].stands.payload == "there"
     assert here.statistics["endpoint"]["handler failed"] == 1
+
+
+def test_without_a_callback_the_log_names_the_topics_in_conflict(caplog: pytest.LogCaptureFixture) -> None:
+    world, (one, other), _ = party("one", "other")
+    one.on_heal = other.on_heal = None
+    other.subscribe("mode/#")
+    split(world, [one], [other])
+    for number in range(7):
+        one.publish(f"mode/{number}", "day", retain=True)
+        world.run(0.1)
+        other.publish(f"mode/{number}", "night", retain=True)
+        world.run(0.1)
+    caplog.clear()
+    heal(world)
+    told = [record.getMessage() for record in caplog.records if "in conflict" in record.message]
+    assert any("7 topics in conflict: mode/0 (that of other stands), mode/1" in line for line in told)
+    assert all(line.endswith("stands) …") for line in told)

@@ -152,15 +152,20 @@ def test_a_strict_side_refuses_and_others_go_on(strict: str) -> None:
     assert not other.accounting.waiting
 
 
-def test_a_strict_subscriber_refuses_who_offers_nothing_until_it_does() -> None:
-    world, (one, other), _ = party("one", "other")
-    received = other.topic("t", qos=glue.QoS(strict=True)).subscribe()
+@pytest.mark.parametrize("wanted", [glue.QoS(strict=True), glue.EVENT.replace(strict=True)])
+def test_a_strict_subscriber_refuses_who_offers_nothing_until_it_does(wanted: glue.QoS) -> None:
+    world, (one, other), told = party("one", "other")
+    received = other.topic("t", qos=wanted).subscribe()
     world.run(0.1)
-    one.publish("t", "plain")
-    world.run(0.1)
-    one.topic("t", qos=glue.QoS()).publish("offered")
+    for _ in range(2):
+        one.publish("t", "plain")
+        world.run(1)
+    one.topic("t", qos=glue.EVENT).publish("offered")
     world.run(1)
     assert payloads(received) == ["offered"]
+    assert [*map(str, told["other"])] == [
+        "t: subscriber here and one there: quality of service none is offered, strict requested; they do not match"
+    ]
 
 
 def test_statements_end_with_topics_and_subscriptions() -> None:
@@ -183,7 +188,8 @@ def test_statements_end_with_topics_and_subscriptions() -> None:
     [
         (glue.STATE, glue.EVENT, ["history"]),
         (glue.LOG, glue.EVENT, []),
-        (glue.EVENT, glue.LOG, ["durability"]),
+        (glue.EVENT, glue.LOG, ["durability", "history"]),
+        (glue.SENSOR, glue.LOG, ["reliability", "durability"]),
         (glue.EVENT, glue.EVENT.replace(history=glue.keep_all), ["history"]),
         (glue.QoS(), glue.QoS(deadline=1), ["deadline"]),
         (glue.QoS(deadline=2), glue.QoS(deadline=1), ["deadline"]),
