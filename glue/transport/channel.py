@@ -84,7 +84,7 @@ class Channel(ChannelState):
                 break
         if self.waits_for_some or self.flights.kept_size > slow_receivers.KEPT:
             self.waits_for_some = slow_receivers.waits_for_detached(self, now)
-        queue = self._queue
+        queue, first = self._queue, self.next
         while queue and not self.waits_for_some:
             pending = queue[0]
             item = pending.item
@@ -110,6 +110,9 @@ class Channel(ChannelState):
             out += [self.frames(now, flight, 0, len(part.bodies), 0, peers) for peers in self.destinations]
             if room >= left:
                 self._end(queue.popleft())
+        if self.next > first and len(self.attached) < len(self.members) and not self.is_multicast:
+            out += slow_receivers.serve_members(self, now)  # detached members receive nothing of that by themselves
+            out += recovery.repairs(self, now)
         if self.fec.active:
             if self.fec.at <= now:
                 out += policy.cover(self, now)

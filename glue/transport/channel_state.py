@@ -76,6 +76,11 @@ class ChannelState:
         self._fresh = NEVER_HELD  # bytes handed over since the receiver woke up
 
     @property
+    def is_multicast(self) -> bool:
+        """Whether new frames go to all by multicast."""
+        return self.destinations == [()]
+
+    @property
     def idle(self) -> bool:
         """Whether everything handed to the channel is done with."""
         return not self._queue and not self.flights

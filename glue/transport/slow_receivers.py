@@ -3,7 +3,8 @@
 A member is *detached* for one of three causes: silence for a while, no room for more frames while the other members
 have room, or much more loss than at the other members. From then on the member is served at its own rate. While its own
 window keeps up with the group, the member still receives the multicast, and only missing frames go by unicast. A member
-that falls behind receives every frame by unicast until it has caught up.
+that falls behind receives every frame by unicast until it has caught up. So does each member of a group of which only
+one is attached, because that one is served by unicast.
 
 The channel keeps the frames that a detached member lacks, up to a limit. Beyond the limit the channel gives up whole
 messages, the oldest first, and tells the member to skip them. The member's application is told of the gap. The member
@@ -15,8 +16,8 @@ the sender waits until that member has caught up, or has been silent or behind f
 A group may change while a member, detached on the older channel, still lacks messages that must not be overtaken. Then
 the new channel invites this member only after the older channel has delivered them. The other members need not wait.
 
-One member always stays attached: if no member keeps up, the sender is too fast. If this one falls silent, the detached
-member that answered last of those that keep up takes its place.
+One member always stays attached: if no member keeps up, the sender is too fast. If this one falls silent, a detached
+member that keeps up takes its place: one that has all, or else the one that answered last.
 
 A member without room for more, as its application is slow, holds up the group. It does so only while it answers.
 """
@@ -167,7 +168,7 @@ def replace_if_silent(channel: ChannelState, member: Member, now: float) -> None
     if member.detached or not timeouts or now < silent_at(member, min(timeouts)):
         return
     ready = [other for other in others if other.next >= channel.base and other.sent >= channel.next]
-    newest = max(ready, key=lambda other: other.answered_at, default=member)
+    newest = max(ready, key=lambda other: (not other.missing(channel.next), other.answered_at), default=member)
     if newest.answered_at > member.answered_at or not newest.missing(channel.next):  # else no receiver gains
         attach(newest)
         channel.regroup()
@@ -229,7 +230,9 @@ def serve_detached(channel: ChannelState, member: Member, now: float) -> Iterato
     if member.backoff and member.sent > member.next:
         return  # the member is silent
     start = max(member.sent, member.next)
-    overheard = channel.flights.sent_since(now - member.round_trip.loss_delay(), channel.next)
+    overheard = channel.next
+    if channel.is_multicast:
+        overheard = channel.flights.sent_since(now - member.round_trip.loss_delay(), channel.next)
     room = int(member.window.frames) - member.under_way(start)
     stop = min(overheard, member.limit, start + room)
     for first, end in member.ranges.gaps(start, stop):
@@ -251,7 +254,7 @@ def _has_usual_loss(channel: ChannelState, member: Member) -> bool:
 
 def count_overheard(channel: ChannelState, member: Member, count: int) -> None:
     """Count frames about to be multicast as sent to a detached member, too, if its window has room for them."""
-    if member.sent == channel.next and not member.held_by:
+    if member.sent == channel.next and channel.is_multicast and not member.held_by:
         room = min(member.limit - channel.next, member.window.frames - member.under_way(member.sent))
         if room >= count:
             member.sent += count

@@ -301,3 +301,16 @@ def test_a_detached_member_that_has_all_takes_the_place_of_one_without_room_that
     wire.run(GIVEN_UP + 0.6)
     assert len(wire.heard[wire.ids[1]]) > heard
     assert wire.backlog == 0
+
+
+def test_a_detached_member_is_sent_what_the_only_attached_one_gets_by_unicast() -> None:
+    wire = Wire(3)
+    detach_for_loss(wire)
+    wire.run(0.2)
+    behind = []
+    for _ in range(50):
+        wire.publish(0, [1, 2], BODY)
+        wire.run(1.5 * wire.delay)
+        behind.append(len(wire.heard[wire.ids[2]]) - len(wire.heard[wire.ids[1]]))
+    assert not wire.transports[wire.ids[0]].statistics["members attached again"]
+    assert behind == [0] * 50
