@@ -16,6 +16,7 @@ from tests.recorded.consensus import consensus
 from tests.recorded.crowd import DOORS
 from tests.recorded.features import FEATURES
 from tests.recorded.forms import FORMS
+from tests.recorded.homes import HOMES
 from tests.recorded.hooks import HOOKS
 from tests.recorded.members import MEMBERS
 from tests.recorded.models import MODELS
@@ -39,6 +40,7 @@ RUNS: dict[str, Callable[[], str]] = {
     **READERS,
     **STORES,
     **FORMS,
+    **HOMES,
 }
 
 
