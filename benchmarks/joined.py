@@ -12,8 +12,8 @@ from random import Random
 from time import perf_counter
 
 from glue.contract import Address, Delivery, Publication, Request, Subscribe, Train
+from glue.contract.train_buffer import Arrived, TrainBuffer
 from glue.fastpath.stack import FastStack
-from glue.network.buffer import Arrived, TrainBuffer
 from glue.settings import Settings
 from glue.stack import Identity
 

@@ -28,10 +28,10 @@ from glue.contract import (
     Upward,
 )
 from glue.contract.pieces import Pieces
+from glue.contract.train_buffer import TrainBuffer
 from glue.discovery import Discovery
 from glue.fragmentation import Fragmentation
 from glue.network import MulticastNetwork
-from glue.network.buffer import TrainBuffer
 from glue.serialization import MAX_HEADER, Serialization
 from glue.topics import Topics
 from glue.topics.bundle import MessageGroup, decode, encode

@@ -15,11 +15,12 @@ from typing import NamedTuple
 from glue.capture.packets import LINKS, udp_at
 from glue.capture.pcapng import Recording
 from glue.capture.reading import Capture
+from glue.contract import Train
 from glue.contract.sealed import HEAD, sealed_network
-from glue.security.blocks import BLOCKS, MOST, PARTS, base_prefix, open_parts, parts_of
+from glue.security.blocks import BLOCKS, MOST, PARTS, TrainOpener, base_prefix, parts_of
 from glue.security.key import Epoch, Key
 from glue.security.lives import GROUP_INFO
-from glue.security.runs import OVERHEAD, PREFIX_SIZE
+from glue.security.runs import OVERHEAD, PREFIX_SIZE, open_lone
 from glue.security.suites import SUITES, Cipher, cipher, invalid_tag
 
 CIPHERS = 4096
@@ -37,6 +38,7 @@ class Opener:
         self._epochs: dict[int, Epoch] = {}
         self.use(key)
         self._ciphers: dict[bytes, Cipher] = {}
+        self._trains = TrainOpener()
         self._invalid_tag = invalid_tag()
 
     def use(self, key: Key) -> None:
@@ -52,7 +54,10 @@ class Opener:
         first = int.from_bytes(payload[PREFIX_SIZE : HEAD.size], "big")
         base = base_prefix(payload[:PREFIX_SIZE])
         try:
-            return open_parts(payload, size, parts_of(payload, size), first, base, made.decrypt)
+            if len(payload) <= size:
+                return None if payload[0] in BLOCKS else open_lone(payload, made.decrypt)
+            found = self._trains.open(Train(None, payload, size), first, base, made.decrypt)
+            return None if found is None else bytes(found[0].data)
         except self._invalid_tag:
             return None
 

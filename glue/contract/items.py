@@ -70,8 +70,15 @@ class Train:
         data, segment = self.data, self.segment
         return [bytes(data[place::segment]) for place in places]
 
-    def chunks(self) -> Iterable[bytes | bytearray | memoryview]:
-        """Return the data in parts of whole datagrams. A part may be made only when it is read."""
+    def to_owned(self) -> Train:
+        """Return the train with data that stays."""
+        return Train(self.address, bytes(self.data), self.segment)
+
+    def chunks(self, extra: int = 0) -> Iterable[bytes | bytearray | memoryview]:
+        """Return the data in parts of whole datagrams. A part may be made only when it is read.
+
+        `extra`: bytes by which the caller makes each datagram longer before a system call sends as many as it takes.
+        """
         return (self.data,)
 
 

@@ -111,6 +111,10 @@ class Pieces(Sequence[bytes]):
             return Chunks([*chunks], size, count)
         return [*chain.from_iterable(map(cut, chunks, repeat(size)))]  # each in the memory of the one before
 
+    def joined(self, start: int, stop: int) -> bytes:
+        """Return a copy of the bytes from `start` to `stop`, as far as they exist."""
+        return b"".join(self._between(start, min(stop, self.length)))
+
     def copy_to(self, memory: mmap, start: int, stop: int) -> int:
         """Copy the bytes from `start` to `stop`, as far as they exist, into `memory`; returns their number."""
         memory.seek(0)

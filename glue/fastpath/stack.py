@@ -130,6 +130,8 @@ class FastStack(Stack):
         level, top = self._receivers.index(refused_by), len(self._upwards)
         if isinstance(item, Inbound):
             item.to_owned()
+        elif level and isinstance(item, Train):
+            item = item.to_owned()  # it was opened in memory that the next train takes
         if level:
             below, returned = self._sweep_up(now, trains, 0, level)
             up, answers = self._sweep_up(now, [item, *below], level, top)

@@ -51,9 +51,9 @@ class ForwardedTrain(Train):
         """The datagrams in one piece."""
         return self._train.data
 
-    def chunks(self) -> Iterable[bytes | bytearray | memoryview]:
+    def chunks(self, extra: int = 0) -> Iterable[bytes | bytearray | memoryview]:
         """The datagrams, a part at a time."""
-        return self._train.chunks()
+        return self._train.chunks(extra)
 
 
 class Link:

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from glue.contract import Address, Train
+from glue.contract.train_buffer import JOINED, LARGEST, STREAM, Arrived, TrainBuffer
 from glue.network import batch_scheduling
-from glue.network.buffer import JOINED, LARGEST, STREAM, Arrived, TrainBuffer
 from glue.network.loopback import MulticastLoopback
 from glue.network.offload import CONTROL_SIZE
 

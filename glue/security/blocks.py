@@ -2,24 +2,25 @@
 
 A call of the cipher costs several times more than the bytes of a datagram, so a block takes a third of the time. But it
 opens only as a whole, from a train that arrives in one piece. Therefore the receiver decides: a sender seals blocks
-for an address only up to a number that the receiver has *granted*. A receiver grants few at first, and more while they
-open. After a failure it ends what it has granted, and grants none before many trains have arrived in one piece. It says
-so with the next datagram that opens, so that it answers nobody without the key.
+for an address only up to a number that the receiver has granted (see `granting`).
 
 A datagram of a block has the head of any sealed datagram, with another first byte: one for all but the last, one for
 the last. It is as long as if it was sealed alone, so that trains stay trains: zeros at the end of the block stand for
 the tags that it saves. The nonce is the number of the first datagram. See docs/wire-format.md.
+
+Trains are sealed and opened in memory that is used again and again, with views of its datagrams that are made once.
 """
 
 from __future__ import annotations
 
-from itertools import chain, repeat
-from struct import Struct
-from typing import Final, NamedTuple
+from itertools import repeat
+from typing import Final
 
-from glue.contract.pieces import cut
+from glue.contract.items import Train
+from glue.contract.pieces import Views, cut, fresh_memory
 from glue.contract.sealed import FORMATS, HEAD
-from glue.security.runs import LAST, NUMBER_SIZE, OVERHEAD, PREFIX_SIZE, nonce_of, numbers_of, open_run, plan_of
+from glue.contract.train_buffer import Arrived, TrainBuffer
+from glue.security.runs import MULTICAST, NUMBER_SIZE, OVERHEAD, count_up, nonce_of, numbers_of
 from glue.security.suites import PAIR, SUITES, TAG_SIZE, Crypt
 
 PART: Final = 4
@@ -36,98 +37,11 @@ LEAST: Final = 8
 MOST: Final = 64
 """Datagrams of a block at most: more than fit into one system call, if they are of full size."""
 
-TRIAL: Final = 128
-"""Datagrams of blocks that are granted at first: some three trains."""
-SPAN: Final = 4096
-"""Datagrams of blocks that are granted while blocks open: 6 MB."""
-PATIENCE: Final = 32
-"""Trains in one piece before the first grant. After each failure it takes `SETBACK` times as many, until as many trains
-with blocks have opened: a failure in a thousand costs less than to be without blocks."""
-SETBACK: Final = 8
-_LONGEST: Final = 1 << 20
-ENDINGS: Final = 4
-"""Times at most that the end of blocks is told: the loss that ended them may meet what tells of it, too."""
+ROOM: Final = 128 << 10
+"""Bytes of a block at most: more than `MOST` datagrams of full size."""
 
-KIND: Final = 0x03
-"""The first byte of a grant, where other sealed datagrams have the brace of their JSON header."""
-_BODY: Final = Struct(">B16sI")
 _SEGMENT_SIZE: Final = 2
-
-
-class Grant(NamedTuple):
-    """Lets the life with this salt seal blocks for the sender of the grant, with unicast numbers below `until`.
-
-    It replaces the grant before it; with 0, no number is.
-    """
-
-    salt: bytes
-    until: int
-
-    def encode(self) -> bytes:
-        """The body of the datagram, before it is sealed."""
-        return _BODY.pack(KIND, *self)
-
-    @classmethod
-    def parse(cls, body: bytes) -> Grant | None:
-        """From a body; None if it is no grant."""
-        if len(body) != _BODY.size or body[0] != KIND:
-            return None
-        _, salt, until = _BODY.unpack(body)
-        return cls(salt, min(until, LAST))
-
-
-class Granting:
-    """A receiver's grants to one life."""
-
-    __slots__ = ("_endings", "_needed", "_runs", "is_ending", "is_on", "until")
-
-    def __init__(self) -> None:
-        self.until = 0
-        self.is_on = False
-        self.is_ending = False  # whether the life is to be told that it may use no number
-        self._endings = 0
-        self._runs = 0  # trains in one piece, or with blocks, since that is on or off
-        self._needed = PATIENCE
-
-    def arrived(self, next: int) -> bool:
-        """Note a train in one piece, but no block, before the number `next`; return whether to grant more."""
-        if self.is_on:
-            return next > self.until and self._extend(next + TRIAL)
-        self._runs += 1
-        if self._runs < self._needed:
-            return False
-        self.is_on, self._runs = True, 0
-        return self._extend(next + TRIAL)
-
-    def opened(self, next: int) -> bool:
-        """Note a train with blocks before the number `next` that opened; return whether to grant more."""
-        if not self.is_on:
-            return False
-        self._runs += 1
-        if self._runs >= self._needed:
-            self._needed, self._runs = max(self._needed // SETBACK, PATIENCE), 0
-        return next + SPAN // 2 > self.until and self._extend(next + SPAN)
-
-    def failed(self, first: int) -> None:
-        """Note a block from the number `first` on that did not open."""
-        if self.is_on:
-            self._needed = min(self._needed * SETBACK, _LONGEST)
-            self._endings = ENDINGS
-        self.is_ending = self._endings > 0 and first < self.until
-        self.is_on = False
-        self._runs = 0
-
-    def told(self) -> int:
-        """Return up to which number the life may seal blocks, as it is told so now."""
-        if self.is_ending:
-            self.is_ending = False
-            self._endings -= 1
-        return self.until if self.is_on else 0
-
-    def _extend(self, until: int) -> bool:
-        self.until = until
-        self.is_ending = False
-        return until <= LAST
+_NUMBERS: Final = 1 << 8 * NUMBER_SIZE
 
 
 def base_prefix(prefix: bytes) -> bytes:
@@ -136,30 +50,45 @@ def base_prefix(prefix: bytes) -> bytes:
     return bytes([format]) + prefix[1:]
 
 
-def _prefixes(base: bytes) -> tuple[bytes, bytes]:
-    """Return the prefixes in a block: of all datagrams but the last, and of the last."""
-    return bytes([base[0] + PART]) + base[1:], bytes([base[0] + END]) + base[1:]
+def _associated(base: bytes, segment: int) -> bytes:
+    """The associated data of a block of datagrams of `segment` bytes."""
+    return b"%c%b%b" % (base[0] + PART, base[1:], segment.to_bytes(_SEGMENT_SIZE, "big"))
 
 
-def seal_block(data: bytes | bytearray | memoryview, segment: int, first: int, base: bytes, encrypt: Crypt) -> bytes:
-    """Seal a train of datagrams of `segment` bytes as one block, numbered from `first` on."""
-    part, end = _prefixes(base)
-    number = first.to_bytes(NUMBER_SIZE, "big")
-    spare = bytes((len(data) - 1) // segment * TAG_SIZE)
-    text = encrypt(nonce_of(number), b"".join((data, spare)), part + segment.to_bytes(_SEGMENT_SIZE, "big"))
-    pieces = cut(text, segment + TAG_SIZE)
-    count = len(pieces)
-    numbers = cut(numbers_of(count).pack(*range(first, first + count)), NUMBER_SIZE)
-    return b"".join(chain.from_iterable(zip(chain(repeat(part, count - 1), (end,)), numbers, pieces, strict=True)))
+class BlockSealer:
+    """Seals trains as blocks."""
+
+    __slots__ = ("_memory", "_views")
+
+    def __init__(self) -> None:
+        self._memory = memoryview(fresh_memory(ROOM))
+        self._views = Views(self._memory, 1, 0, 1)
+
+    def seal(
+        self, data: bytes | bytearray | memoryview, segment: int, first: int, base: bytes, encrypt: Crypt
+    ) -> bytearray:
+        """Seal a train of datagrams of `segment` bytes as one block, numbered from `first` on. It must fit ROOM."""
+        number, piece = first.to_bytes(NUMBER_SIZE, "big"), segment + TAG_SIZE
+        count = -(-len(data) // segment)
+        spare = bytes((count - 1) * TAG_SIZE)
+        text = encrypt(nonce_of(number), b"".join((data, spare)), _associated(base, segment))
+        if self._views.piece != piece:
+            self._views = Views(self._memory, piece, 0, piece)
+        self._memory[: len(text)] = text
+        sealed = bytearray(b"%c%b%b" % (base[0] + PART, base[1:], number)).join([b"", *self._views.of(len(text))])
+        stride = segment + OVERHEAD
+        sealed[(count - 1) * stride] = base[0] + END
+        count_up(sealed, stride, first, count)
+        return sealed
 
 
-def parts_of(data: bytes | bytearray | memoryview, segment: int) -> list[tuple[int, int, bool]]:
-    """Cut a train of sealed datagrams of `segment` bytes into blocks and runs of others.
+Part = tuple[int, int, bool]
+"""Datagrams of a train: the first, the one after the last, and whether they are a block."""
 
-    Returns of each part where it begins, where it ends, and whether it is a block.
-    """
-    kinds = bytes(memoryview(data)[::segment])
-    found: list[tuple[int, int, bool]] = []
+
+def _parts(kinds: bytes) -> list[Part]:
+    """Cut the first bytes of sealed datagrams into those of blocks and those of runs of others."""
+    found: list[Part] = []
     at = 0
     while at < len(kinds):
         kind = kinds[at : at + 1]
@@ -167,57 +96,75 @@ def parts_of(data: bytes | bytearray | memoryview, segment: int) -> list[tuple[i
         is_block = kind[0] in BLOCKS
         if kind[0] in PARTS:
             stop += kinds[stop : stop + 1] == bytes([kind[0] + END - PART])
-        found.append((at * segment, min(stop * segment, len(data)), is_block))
+        found.append((at, stop, is_block))
         at = stop
     return found
 
 
-def open_parts(
-    data: bytes | bytearray | memoryview,
-    segment: int,
-    parts: list[tuple[int, int, bool]],
-    first: int,
-    base: bytes,
-    decrypt: Crypt,
-) -> bytes | None:
-    """Open a train with datagrams numbered from `first` on, some of them in blocks; None for any other train.
+def parts_of(data: bytes | bytearray | memoryview, segment: int) -> list[Part]:
+    """Cut a train of sealed datagrams of `segment` bytes into blocks and runs of others.
 
-    Returns the datagrams in one piece, each of `segment` - OVERHEAD bytes but the last. Raises InvalidTag of
-    `cryptography` if one was not sealed so.
+    Returns of each part where it begins, where it ends (bytes), and whether it is a block.
     """
-    opened: list[bytes | memoryview] = []
+    found = _parts(bytes(memoryview(data)[::segment]))
+    return [(start * segment, min(stop * segment, len(data)), is_block) for start, stop, is_block in found]
+
+
+class TrainOpener:
+    """Opens trains of several datagrams, some of them in blocks."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = TrainBuffer()
+
+    def open(self, train: Train, first: int, base: bytes, decrypt: Crypt) -> tuple[Train, bool] | None:
+        """Open a train with datagrams numbered from `first` on, and tell whether it has blocks.
+
+        Returns None for any other train. The data are valid until the next train is opened. Raises InvalidTag of
+        `cryptography` if a datagram was not sealed so.
+        """
+        size, segment = len(train.data), train.segment
+        count = -(-size // segment)
+        if segment <= OVERHEAD or size - (count - 1) * segment <= OVERHEAD or size > len(self._buffer.memory):
+            return None
+        if first + count > _NUMBERS:
+            return None
+        heads, texts = train.split(HEAD.size)
+        parts = _parts(heads[:: HEAD.size])
+        if not _are_heads(heads, parts, first, base, count):
+            return None
+        memory, at = self._buffer.memory, 0
+        for start, stop, is_block in parts:
+            text = texts.joined(start * texts.size, stop * texts.size)
+            if is_block:
+                aad = _associated(base, segment - OVERHEAD)
+                opened = decrypt(nonce_of((first + start).to_bytes(NUMBER_SIZE, "big")), text, aad)
+                end = len(opened) - (stop - start - 1) * TAG_SIZE
+                memory[at : at + end] = memoryview(opened)[:end]
+            else:
+                numbers = cut(numbers_of(stop - start).pack(*range(first + start, first + stop)), NUMBER_SIZE)
+                opened = b"".join(map(decrypt, map(nonce_of, numbers), cut(text, texts.size), repeat(base)))
+                end = len(opened)
+                memory[at : at + end] = opened
+            at += end
+        return Arrived(train.address, self._buffer, at, segment - OVERHEAD), len(parts) > 1 or parts[0][2]
+
+
+def _are_heads(heads: bytes, parts: list[Part], first: int, base: bytes, count: int) -> bool:
+    """Whether these are the heads of `count` datagrams numbered from `first` on, in whole blocks or alone."""
     for start, stop, is_block in parts:
-        number = first + start // segment
+        kinds = heads[start * HEAD.size : stop * HEAD.size : HEAD.size]
         if is_block:
-            plain = _open(data[start:stop], segment, number, base, decrypt)
-            if plain is None:
-                return None
-            opened.append(plain)
-        else:
-            run = open_run(data[start:stop], segment, number, base, decrypt)
-            if run is None:
-                return None
-            opened += run
-    return bytes(opened[0]) if len(opened) == 1 else b"".join(opened)
-
-
-def _open(
-    data: bytes | bytearray | memoryview, segment: int, first: int, base: bytes, decrypt: Crypt
-) -> memoryview | None:
-    whole = (len(data) - 1) // segment  # all but the last
-    last = bytes(data[whole * segment :])
-    if not 0 < whole < MOST or segment <= OVERHEAD or len(last) <= OVERHEAD or first + whole >= LAST:
-        return None
-    part, end = _prefixes(base)
-    parts = plan_of(segment, whole).unpack_from(data)
-    numbers = b"".join((*parts[1::3], last[PREFIX_SIZE : HEAD.size]))
-    if parts[0::3].count(part) < whole or last[:PREFIX_SIZE] != end:
-        return None
-    if numbers != numbers_of(whole + 1).pack(*range(first, first + whole + 1)):
-        return None
-    text = b"".join((*parts[2::3], last[HEAD.size :]))
-    plain = decrypt(nonce_of(parts[1]), text, part + (segment - OVERHEAD).to_bytes(_SEGMENT_SIZE, "big"))
-    return memoryview(plain)[: len(plain) - whole * TAG_SIZE]
+            whole = bytes([base[0] + PART]) * (len(kinds) - 1) + bytes([base[0] + END])
+            if kinds != whole or not 1 < len(kinds) <= MOST or first + stop > MULTICAST:
+                return False
+        elif kinds[0] != base[0]:
+            return False
+    expected = bytearray(base + bytes(NUMBER_SIZE)) * count
+    expected[:: HEAD.size] = heads[:: HEAD.size]
+    count_up(expected, HEAD.size, first, count)
+    return expected == heads
 
 
 assert {format + kind for format in SUITES for kind in (0, PAIR, PART, PART + PAIR, END, END + PAIR)} == {*FORMATS}

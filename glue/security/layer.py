@@ -15,7 +15,8 @@ from typing import Final
 from glue.contract import Address, Train
 from glue.contract.counters import Counters
 from glue.contract.sealed import ANOTHER_KEY, HEAD, PLAIN, RETIRED, Tell, sealed_network
-from glue.security.blocks import BLOCKS, LEAST, Grant, base_prefix, open_parts, parts_of
+from glue.security.blocks import BLOCKS, LEAST, TrainOpener, base_prefix, parts_of
+from glue.security.granting import Grant
 from glue.security.greeter import Greeter
 from glue.security.hello import Hello, NewEpoch
 from glue.security.identity import Certificate, MemberIdentity
@@ -67,6 +68,7 @@ class Sealing:
         self._invalid_tag = invalid_tag()
         self._new_key = new_key
         self.look_at = -inf if new_key else inf
+        self._trains = TrainOpener()
         self.lives = Lives(entropy, self.statistics)
         self.rotation = Rotation(key, on_key)
         prover = None
@@ -145,7 +147,7 @@ class Sealing:
         for train in items:
             opened = self.open_train(now, train)
             if opened is not None:
-                up.append(opened)
+                up.append(opened.to_owned())
                 continue
             self._receive_parts(now, train, up, down)
         if self.granted:
@@ -168,7 +170,8 @@ class Sealing:
     def open_train(self, now: float, train: Train) -> Train | None:
         """Open a train of a fresh life in which each datagram follows the one before; None for any other train.
 
-        The datagrams may be sealed alone or in blocks. Without a result, nothing was done.
+        The datagrams may be sealed alone or in blocks. What is opened is valid until the next train is. Without a
+        result, nothing was done.
         """
         data, segment = train.data, train.segment
         prefix = bytes(data[:PREFIX_SIZE])
@@ -186,15 +189,10 @@ class Sealing:
         if self._has_identities and (not self._is_right(opener, first) or train.address not in self.sealer.partners):
             return None
         try:
-            parts = parts_of(data, segment) if count > 1 else [(0, len(data), False)]
-            has_blocks = len(parts) > 1 or parts[0][2]
-            plain = open_parts(data, segment, parts, first, opener.prefix, opener.cipher.decrypt)
+            opened = self._open(train, first, opener)
         except self._invalid_tag:
             return None
-        beginning, size = opener.life.beginning, segment - OVERHEAD
-        if not plain or False in [
-            plain.startswith(beginning, at) for at in range(0, len(plain) if self._has_identities else 1, size)
-        ]:
+        if opened is None or not self._is_of(opened[0], opener.life.beginning):
             return None
         window.accept(number, count)
         opener.life.heard = now
@@ -202,10 +200,29 @@ class Sealing:
         granting = opener.life.granting
         is_told = granting.is_ending
         if count >= LEAST and first < MULTICAST:
-            is_told |= (granting.opened if has_blocks else granting.arrived)(number + count)
+            is_told |= (granting.opened if opened[1] else granting.arrived)(number + count)
         if is_told and train.address:
             self.granted[train.address] = opener.life
-        return Train(train.address, plain, min(size, len(plain)))
+        return opened[0]
+
+    def _open(self, train: Train, first: int, opener: Opener) -> tuple[Train, bool] | None:
+        """Open a train, and tell whether it has blocks; see `TrainOpener.open`."""
+        if len(train.data) > train.segment:
+            return self._trains.open(train, first, opener.prefix, opener.cipher.decrypt)
+        if len(train.data) <= OVERHEAD or train.data[_FORMAT] in BLOCKS:
+            return None
+        plain = open_lone(bytes(train.data), opener.cipher.decrypt)
+        return Train(train.address, plain, len(plain)), False
+
+    def _is_of(self, train: Train, beginning: bytes) -> bool:
+        """Whether a train begins so; where members have identities, whether each of its datagrams does."""
+        data, size = train.data, len(beginning)
+        if not self._has_identities or len(data) <= train.segment:
+            return bytes(data[:size]) == beginning
+        last = (len(data) - 1) // train.segment
+        if len(data) - last * train.segment < size:
+            return False
+        return train.columns(range(size)) == [beginning[at : at + 1] * (last + 1) for at in range(size)]
 
     def _receive_parts(self, now: float, train: Train, up: list[Train], down: list[Train]) -> None:
         """Open each block and each other datagram of a train on its own."""
@@ -218,7 +235,7 @@ class Sealing:
                 if opened is None:
                     self._refuse_block(block)
                 else:
-                    up.append(opened)
+                    up.append(opened.to_owned())
                 continue
             for at in range(start, stop, segment):
                 self._receive_datagram(now, train.address, bytes(data[at : min(at + segment, stop)]), up, down)

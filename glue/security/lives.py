@@ -12,7 +12,7 @@ from typing import Final
 
 from glue.contract import Address
 from glue.contract.sealed import HEAD
-from glue.security.blocks import Granting
+from glue.security.granting import Granting
 from glue.security.hello import CHALLENGE_SIZE, NO_ECHO
 from glue.security.identity import Certificate
 from glue.security.key import Epoch

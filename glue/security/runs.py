@@ -1,4 +1,4 @@
-"""Whole trains sealed and opened: a few calls for a train, and for each datagram only the cipher's.
+"""Datagrams that are sealed alone: a few calls for a train, and for each datagram only the cipher's.
 
 A sealed datagram is a head of 24 bytes (`glue.contract.sealed.HEAD`), the encrypted datagram, and a tag of 16 bytes.
 The head without its number is the *prefix*, the same for all datagrams of a life with one key. The prefix is associated
@@ -27,8 +27,6 @@ MULTICAST: Final = 1 << 31
 LAST: Final = MULTICAST - 1
 """The last number of a life, for unicasts and for multicasts. Then the life gets new random bytes, and so a new key."""
 
-BLOCK: Final = 64  # datagrams read at once
-
 _LEADING = bytes(12 - NUMBER_SIZE)
 nonce_of = _LEADING.__add__
 """Return the nonce with this number (bytes)."""
@@ -40,10 +38,11 @@ def numbers_of(count: int) -> Struct:
     return Struct(f">{count}I")
 
 
-@lru_cache(maxsize=128)  # of some 6 kB at most: 768 kB
-def plan_of(size: int, count: int) -> Struct:
-    """Return a plan that cuts `count` sealed datagrams of `size` bytes into prefixes, numbers and texts."""
-    return Struct(f"{PREFIX_SIZE}s{NUMBER_SIZE}s{size - HEAD.size}s" * count)
+def count_up(data: bytearray, stride: int, first: int, count: int) -> None:
+    """Write the numbers from `first` on into heads that stand at every `stride` bytes."""
+    numbers = numbers_of(count).pack(*range(first, first + count))
+    for place in range(NUMBER_SIZE):
+        data[PREFIX_SIZE + place :: stride] = numbers[place::NUMBER_SIZE]
 
 
 def seal(
@@ -63,28 +62,3 @@ def seal(
 def open_lone(datagram: bytes, decrypt: Crypt) -> bytes:
     """Open one datagram. Raises InvalidTag of `cryptography` if it was not sealed so."""
     return decrypt(nonce_of(datagram[PREFIX_SIZE : HEAD.size]), datagram[HEAD.size :], datagram[:PREFIX_SIZE])
-
-
-def open_run(
-    data: bytes | bytearray | memoryview, segment: int, first: int, prefix: bytes, decrypt: Crypt
-) -> list[bytes] | None:
-    """Open a train with datagrams numbered from `first` on; None if some other datagram is among them.
-
-    Raises InvalidTag of `cryptography` if one was not sealed so. The last datagram may be shorter than `segment`.
-    """
-    whole, rest = divmod(len(data), segment)
-    opened: list[bytes] = []
-    for start in range(0, whole, BLOCK):
-        count = min(BLOCK, whole - start)
-        parts = plan_of(segment, count).unpack_from(data, start * segment)
-        numbers = parts[1::3]
-        expected = numbers_of(count).pack(*range(first + start, first + start + count))
-        if parts[0::3].count(prefix) < count or b"".join(numbers) != expected:
-            return None
-        opened += map(decrypt, map(nonce_of, numbers), parts[2::3], repeat(prefix))
-    if rest:
-        last = bytes(data[whole * segment :])
-        if rest < OVERHEAD or last[: HEAD.size] != prefix + (first + whole).to_bytes(NUMBER_SIZE, "big"):
-            return None
-        opened.append(open_lone(last, decrypt))
-    return opened

@@ -8,7 +8,7 @@ from typing import Final
 
 from glue.contract import Address, Train
 from glue.contract.sealed import HEAD
-from glue.security.blocks import LEAST, MOST, seal_block
+from glue.security.blocks import LEAST, MOST, BlockSealer
 from glue.security.key import Epoch
 from glue.security.lives import GROUP_INFO, PAIR_INFO, Life
 from glue.security.proof import Exchange
@@ -47,14 +47,14 @@ class SealedTrain(Train):
             self._data = b"".join(self.chunks())
         return self._data
 
-    def chunks(self) -> Iterator[bytes | bytearray]:
+    def chunks(self, extra: int = 0) -> Iterator[bytes | bytearray]:
         """The data, a chunk at a time. Each chunk is sealed only once."""
         if self._data is not None:
             yield self._data
             return
         segment = self._train.segment
         step = max(CALL // self.segment, 1) * segment  # to be sent while in a near cache
-        for chunk in self._train.chunks():
+        for chunk in self._train.chunks(OVERHEAD):
             if len(chunk) <= step:
                 yield self._seal(chunk, segment, self.address)
                 continue
@@ -90,6 +90,7 @@ class Sealer:
         self._has_identity = has_identity
         self._on_renew = on_renew
         self._ways: dict[Address, Way] = {}
+        self._blocks = BlockSealer()
         self._granted: dict[Address, int] = {}  # blocks may be sealed up to this number
         self.epoch = epoch
         self.renew()
@@ -137,7 +138,7 @@ class Sealer:
             if is_met and self.numbers[0] + count <= self._granted[address]:
                 way = (self.prefix, self._encrypt) if life is None else self._way(address, life)
                 self._statistics["datagrams sealed in blocks"] += count
-                return seal_block(data, segment, self._take(count, 0), *way)
+                return self._blocks.seal(data, segment, self._take(count, 0), *way)
         if address and self.partners and (life := self.partners.get(address)) is not None:
             first = self._take(-(-len(data) // segment), 0)
             return seal(data, segment, first, *self._way(address, life))

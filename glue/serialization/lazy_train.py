@@ -27,10 +27,13 @@ class ChunkBuffer:
         self._memory: mmap | None = None
         self._views: Views | None = None
 
-    def chunks(self, head: bytes, spans: Sequence[Span], bodies: Pieces) -> Iterator[bytearray]:
-        """The datagrams of a run, the first with this header, of these spans, a chunk at a time."""
+    def chunks(self, head: bytes, spans: Sequence[Span], bodies: Pieces, extra: int) -> Iterator[bytearray]:
+        """The datagrams of a run, the first with this header, of these spans, a chunk at a time.
+
+        Each chunk but the last fills system calls, once each datagram is longer by `extra` bytes.
+        """
         size = bodies.size
-        count = max(CALLS * (CALL // (len(head) + size)), 1)
+        count = max(CALLS * (CALL // (len(head) + size + extra)), 1)
         step = count * size
         memory, views = self._prepared(size, step)
         for start in range(0, bodies.length, step):
@@ -72,6 +75,6 @@ class LazyTrain(Train):
             self._data = b"".join(self.chunks())
         return self._data
 
-    def chunks(self) -> Iterator[bytearray]:
-        """The data, a chunk at a time."""
-        return self._buffer.chunks(self._head, self._spans, self._bodies)
+    def chunks(self, extra: int = 0) -> Iterator[bytearray]:
+        """The data, a chunk at a time; see `Train.chunks`."""
+        return self._buffer.chunks(self._head, self._spans, self._bodies, extra)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from glue.contract import Address, Inbound, Subscribe, Train, Unsubscribe
+from glue.contract import train_buffer as buffers
 from glue.contract.borrowed import Borrowed
+from glue.contract.train_buffer import Arrived, TrainBuffer
 from glue.fastpath.stack import FAST_PATHS, fast_path_of
-from glue.network import buffer as buffers
-from glue.network.buffer import Arrived, TrainBuffer
 from glue.serialization import Serialization
 from glue.serialization.fastpath import SerializationFastPath
 from glue.stack import LAYERS, Factory, Identity

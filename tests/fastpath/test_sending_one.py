@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from glue.contract import Delivery, Downward, Leave, Outbound, Subscribe, Train, Unsubscribe
+from glue.contract.train_buffer import JOINED
 from glue.drivers.send_policy import BUNDLE
 from glue.endpoint.core import CHUNK, CHUNK_COUNT, LARGE_MESSAGE, PRIORITIES, EndpointCore
 from glue.fastpath.stack import FAST_PATHS
 from glue.fragmentation import Fragmentation
 from glue.fragmentation.fastpath import FragmentationFastPath
-from glue.network.buffer import JOINED
 from glue.network.receiver import LONGEST
 from glue.serialization import Serialization
 from glue.serialization.fastpath import SerializationFastPath

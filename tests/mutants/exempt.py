@@ -12,7 +12,7 @@ EXEMPT: dict[str, tuple[str, ...]] = {
     "glue/endpoint/core.py": ("CHUNK",),
     "glue/endpoint/reserved.py": ("KNOWN_LENGTH", "KNOWN_TOPICS"),
     "glue/fragmentation/assembly.py": ("FEW",),
-    "glue/network/buffer.py": ("BORROWED", "JOINED", "LAYOUTS", "STREAM"),
+    "glue/contract/train_buffer.py": ("BORROWED", "JOINED", "LAYOUTS", "STREAM"),
     "glue/network/addresses.py": ("ADDRESSES", "TIMEOUT", "TRIES"),
     "glue/network/receiver.py": ("LONGEST", "MOST_RESTS"),
     "glue/network/sender.py": ("REMEMBERED",),

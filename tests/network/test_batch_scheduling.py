@@ -15,8 +15,8 @@ from typing import TypeVar
 import pytest
 
 from glue.contract import Train
+from glue.contract.train_buffer import STREAM
 from glue.network import MulticastNetwork, batch_scheduling, list_interfaces
-from glue.network.buffer import STREAM
 from glue.network.waiter import Waiter
 from tests.network.listening import PATIENCE, free_port, heard, opened
 

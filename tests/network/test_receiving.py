@@ -10,7 +10,7 @@ import pytest
 
 from glue.contract import Train
 from glue.contract.pieces import Pieces
-from glue.network.buffer import BORROWED, JOINED, Arrived, TrainBuffer
+from glue.contract.train_buffer import BORROWED, JOINED, Arrived, TrainBuffer
 from glue.network.loopback import MulticastLoopback
 from glue.network.offload import enable_coalescing, segmentation_control
 from glue.network.receiver import FEW, SHORT, UNSEEN, Receiver

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from glue.contract.train_buffer import STREAM
 from glue.network import MulticastNetwork, list_interfaces
-from glue.network.buffer import STREAM
 from glue.network.offload import enable_coalescing, segmentation_control
 from glue.network.receiver import REST, Receiver
 from tests.network.listening import free_port, opened

@@ -20,7 +20,7 @@ from unittest import mock
 from glue import Peer
 from glue.contract import Address
 from glue.contract.sealed import HEAD
-from glue.security import blocks, new_key
+from glue.security import granting, new_key
 from glue.security.blocks import base_prefix
 from glue.security.runs import PREFIX_SIZE
 from glue.simulation import Conditions, Crossing
@@ -123,7 +123,7 @@ class BlockAttack(SealedAttack):
         return sum(party.endpoint.statistics["security"]["datagrams sealed in blocks"] for party in self.parties)
 
     def run(self) -> str:
-        with mock.patch.object(blocks, "PATIENCE", 1), mock.patch.object(blocks, "SETBACK", 1):
+        with mock.patch.object(granting, "PATIENCE", 1), mock.patch.object(granting, "SETBACK", 1):
             return super().run()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,10 +14,13 @@ from glue.capture.opened import BEGUN, FrameOpener, Opener
 from glue.contract import Train
 from glue.contract.sealed import FORMATS
 from glue.endpoint.core import id_of
+from glue.fastpath.stack import FastStack
 from glue.security import new_key, rotated
-from glue.security.blocks import BLOCKS, PARTS, PATIENCE, TRIAL, Grant, Granting
+from glue.security.blocks import BLOCKS, PARTS
+from glue.security.granting import PATIENCE, TRIAL, Grant, Granting
 from glue.security.runs import OVERHEAD, PREFIX_SIZE
 from glue.simulation import Conditions, World
+from glue.stack import SECURITY
 from tests.security.pair import HEADER, KEY, OTHER_KEY, Member, acquainted, deliver
 from tests.security.test_identities import HALL, THIEF, layer, meet
 
@@ -92,6 +97,33 @@ def test_a_train_may_mix_blocks_and_others(stream: Stream) -> None:
     plains = [stream.plain()[: SIZE * 8] for _ in range(3)]
     first, _, third = map(stream.sealed, plains)
     assert stream.arrives(first + third) == plains[0] + plains[2]
+
+
+class Noting:
+    """A layer that notes the datagrams of trains."""
+
+    deadline = float("inf")
+    backlog = unfinished = 0
+
+    def __init__(self) -> None:
+        self.statistics: Counter[str] = Counter()
+        self.noted: list[bytes] = []
+
+    def receive(self, now: float, items: Iterable[Train]) -> tuple[list[Train], list[Train]]:
+        """Note all."""
+        self.noted += [bytes(train.data) for train in items]
+        return [], []
+
+
+def test_what_was_opened_stays_as_it_is_when_more_is_opened(stream: Stream) -> None:
+    blocks = [stream.block() for _ in range(4)]
+    trains = [Train(stream.kitchen.address, sealed, SIZE + OVERHEAD) for _, sealed in blocks]
+    up, _ = stream.hall.layer.receive(0.0, trains[:2])
+    above: Any = Noting()
+    stack = FastStack({SECURITY: stream.hall.layer, "above": above})
+    stack.commit()
+    stack.turn(0.0, iter(trains[2:]), [])
+    assert [*map(bytes, (train.data for train in up)), *above.noted] == [plain for plain, _ in blocks]
 
 
 def test_short_trains_and_multicasts_are_not_sealed_as_blocks(stream: Stream) -> None:

@@ -93,6 +93,14 @@ def test_a_long_run_leaves_in_portions_that_count_on(counter: int) -> None:
     assert b"".join(frame[-1] for frame in read_ones) == data
 
 
+def test_a_portion_fills_system_calls_once_each_datagram_is_longer() -> None:
+    size, count, extra = 1280, 1700, 40
+    bodies = Pieces([bytes(size * count)], size, count)
+    (sent,) = writer().send(0.0, [Outbound((), bodies, TRANSPORT, address=ADDRESS)])
+    first, *_ = (len(chunk) // sent.segment for chunk in sent.chunks(extra))
+    assert first == CALLS * (CALL // (sent.segment + extra)) < CALLS * (CALL // sent.segment)
+
+
 def test_a_hole_splits_a_run_and_loses_nothing_else() -> None:
     datagrams = written(numbered(10), TRANSPORT, counter=995)
     del datagrams[4]

@@ -11,7 +11,7 @@ from glue.capture.opened import FrameOpener, Opener
 from glue.contract import Inbound, Train
 from glue.errors import ConfigurationError
 from glue.security import Key
-from glue.security.blocks import Grant
+from glue.security.granting import Grant
 from glue.security.guard import Policy
 from glue.security.hello import Hello, NewEpoch
 from glue.security.identity import Certificate, MemberIdentity, read_authority

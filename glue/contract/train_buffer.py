@@ -1,11 +1,11 @@
-"""The receive buffer of trains: memory that is reused for each read, with cached views."""
+"""A buffer of trains: memory that is reused for each train that is received or opened, with cached views."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from glue.contract import Address, Train
 from glue.contract.borrowed import Borrowed, GatherCache
+from glue.contract.items import Address, Train
 from glue.contract.pieces import Pieces, Views, fresh_memory
 
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
@@ -74,7 +74,7 @@ class Arrived(Train):
 
     __slots__ = ("_buffer",)
 
-    def __init__(self, address: Address, buffer: TrainBuffer, size: int, segment: int) -> None:
+    def __init__(self, address: Address | None, buffer: TrainBuffer, size: int, segment: int) -> None:
         super().__init__(address, buffer.memory[:size], segment)
         self._buffer = buffer
 
