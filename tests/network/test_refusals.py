@@ -129,7 +129,7 @@ def test_a_full_queue_is_waited_for_once_a_call_and_what_does_not_fit_is_dropped
 class InPortions(Train):
     """A train that is made in chunks of 2,800 bytes; the last is one datagram."""
 
-    def chunks(self) -> list[bytes]:
+    def chunks(self, extra: int = 0) -> list[bytes]:
         return cut(bytes(self.data), 2800)
 
 
