@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from itertools import islice
 from math import inf
 from random import Random
 
+from glue.contract.ranges import RangeSet
 from glue.history.eras import Digests, borders, digests
 from glue.history.memory import Wanted
 from glue.history.overlap import overlaps
-from glue.history.wire import RANGES, Page, Range, Request
+from glue.history.wire import HEAD_ROOM, RANGES, Page, Range, Request, json_size
 from glue.storage import JSON, Log, Record, Stream
 from glue.topics.bundle import MessageGroup
 
@@ -31,6 +33,10 @@ AGAIN = 0.25
 """Seconds until a comparison that fetched something is repeated: what was stored meanwhile counts then."""
 REPEAT, TRIES = 0.1, 5
 """Seconds until an unanswered request is repeated, each time twice as long; and how often it is asked at all."""
+TURN = 5.0
+"""Seconds after which a comparison gives way to one with another partner that is due, and begins anew after it."""
+EMPTY = 64
+"""Pages in a row without a message, after which a partner counts as without what it was asked for."""
 STREAM_GAPS = 64
 """Gaps of one stream that are asked for in one comparison."""
 ROOM = 1 << 20
@@ -57,8 +63,8 @@ class Work:
     """A comparison that is under way, of one pattern of this keeper."""
 
     __slots__ = (
-        "after", "began_at", "borders", "eras", "fetched", "is_keeper", "mine", "pattern", "peer", "theirs", "todo",
-        "wanted",
+        "after", "began_at", "borders", "empty", "eras", "fetched", "is_keeper", "mine", "pattern", "peer", "theirs",
+        "todo", "wanted",
     )  # fmt: skip
 
     def __init__(self, peer: str, is_keeper: bool, pattern: str, todo: list[str], began_at: float) -> None:
@@ -74,6 +80,7 @@ class Work:
         self.after = 0
         self.wanted: deque[Range] = deque()
         self.fetched = 0
+        self.empty = 0  # pages in a row that had nothing
 
 
 class Healer:
@@ -199,9 +206,19 @@ class Healer:
         return True
 
     def _next(self, now: float, work: Work, unix_time: float) -> Request | None:
-        """The next request of a comparison; None if it has ended, or goes on with another pattern."""
+        """The next request of a comparison; None if it has ended, or goes on with another pattern or later."""
+        others = [one for key, one in self._partners.items() if key != (work.peer, work.is_keeper)]
+        if now > work.began_at + TURN and any(one.check_at <= now for one in others):
+            self._partners[work.peer, work.is_keeper].check_at = now + AGAIN
+            self._work = None
+            return None
         if work.wanted:
-            ranges = [work.wanted[place] for place in range(min(len(work.wanted), RANGES))]
+            ranges, size = list[Range](), 0
+            for one in islice(work.wanted, RANGES):
+                size += json_size(one[0])
+                if ranges and size > HEAD_ROOM:
+                    break
+                ranges.append(one)
             return Request(self._next_id(), room=ROOM, ranges=ranges, kept=bool(ranges[0][4]))
         if not work.is_keeper:  # a publisher: no eras in its memory
             if work.after >= 0:
@@ -303,7 +320,7 @@ class Healer:
         asked: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
         for topic, first, stop, _, origin, life in request.ranges:
             asked.setdefault((topic, origin, life), []).append((first, stop))
-        reached: dict[tuple[str, str, int], int] = {}
+        given: dict[tuple[str, str, int], RangeSet] = {}
         found: list[Record] = []
         for origin, name, life, group in _groups(page):
             key = group.topic, origin, life
@@ -313,16 +330,16 @@ class Healer:
                 continue
             who = (origin, name, life) if partner.is_keeper else (work.peer, partner.name, partner.life)
             found.append(_record(*who, group))
-            reached[key] = max(reached.get(key, 0), last + 1)
+            given.setdefault(key, RangeSet()).add(group.sequence, last + 1)
             work.fetched += len(group.payloads)
         for place in range(min(len(request.ranges), len(work.wanted))):
             one = work.wanted.popleft()
             if place < page.answered:
                 continue
-            next = reached.get((one[0], one[4], one[5]), 0) if place == page.answered else 0
-            if max(one[1], next) <= one[2]:
-                work.wanted.append((one[0], max(one[1], next), *one[2:]))
-        if page.answered < len(request.ranges) and not found:  # it cannot give more
+            left = given.get((one[0], one[4], one[5]), RangeSet()).gaps(one[1], one[2] + 1)
+            work.wanted.extend((one[0], start, stop - 1, *one[3:]) for start, stop in left)
+        work.empty = 0 if found else work.empty + 1
+        if work.empty > EMPTY:
             work.wanted.clear()
         self._statistics["messages fetched by keepers"] += sum(len(record.payloads) for record in found)
         return found

@@ -4,7 +4,8 @@ One keeper is asked at a time. Each reader and pattern ranks the keepers anew (r
 Ravishankar 1998), so readers spread over the keepers. If each of several keepers keeps some topics only, all are asked
 for their streams. The designated keepers of a topic (`placement.py`) are asked first for its messages. A keeper that is
 silent for 50 ms is passed over for a while, and the next one is asked. What a keeper leaves out shows as a gap in the
-numbers of a stream, and the others are asked for it before it counts as gone.
+numbers of a stream, and the others are asked for it before it counts as gone. A keeper that took longer for its last
+answer is given twice that time.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from zlib import crc32
 from glue.history.overlap import overlaps
 from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
-from glue.history.source import GONE, Source
+from glue.history.source import GONE, Keeper, Source
 from glue.history.stream import Key, Stream
-from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request
+from glue.history.wire import EARLIEST, HEAD_ROOM, LATEST, RANGES, Page, Range, Request, json_size
 from glue.topics.deliveries import deliveries
 from glue.topics.index import Index
 
@@ -39,29 +40,6 @@ AGAIN = 0.2
 """Seconds until keepers are asked again for what none had."""
 LISTING = 2.0
 """Seconds for which a reader waits at the beginning for a keeper that has what the others have, or for those."""
-
-
-class Keeper:
-    """One life of a keeper, with its patterns."""
-
-    __slots__ = ("index", "lacks_until", "life", "patterns", "silent_until")
-
-    def __init__(self, life: int) -> None:
-        self.life = life
-        self.index: Index[str] = Index()
-        self.patterns: dict[str, tuple[str, int]] = {}  # with the place and the replicas
-        self.silent_until = self.lacks_until = -inf
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether it may leave topics to other keepers."""
-        return any(replicas for _, replicas in self.patterns.values())
-
-    def keeps(self, topic: str, place: str) -> int | None:
-        """The replicas that it wants of a topic in a place, 0 for all; None if it does not keep it there."""
-        found = [self.patterns[pattern] for pattern in self.index.match(topic)]
-        replicas = [number for where, number in found if where == place]
-        return None if not replicas else max(replicas) if all(replicas) else 0
 
 
 class Keepers:
@@ -102,7 +80,7 @@ class Keepers:
         self._list_until = inf  # from then on a keeper that may lack something counts, too
         self._asked: Request | None = None
         self._asked_of = ""
-        self._due = inf
+        self._asked_at, self._due = -inf, inf
         self._silence = SILENCE
         self._check_at = inf
 
@@ -236,6 +214,9 @@ class Keepers:
             self._keepers[self._asked_of].silent_until = now + PASSED_OVER
             self._reader._statistics["keepers silent"] += 1
             self._silence = min(2 * self._silence, SILENCE_LIMIT)
+            if len(self._keepers) == 1:  # it may be busy with this request
+                self._due = now + self._silence
+                return self._asked_of, self._asked
             self._requeue()
         if self._asked is not None or not self._keepers:
             return None
@@ -257,13 +238,13 @@ class Keepers:
             self._asked = Request(self._next_id(), room=room, ranges=ranges, kept=True)
         else:
             return None
-        self._asked_of, self._due = target, now + self._silence
+        self._asked_of, self._asked_at, self._due = target, now, now + self._silence
         return target, self._asked
 
     def _ranges(self, now: float) -> tuple[str, list[Range]]:
         """Return a keeper, and what to ask it for: what the streams that are behind miss, as far as it may have it."""
         found: list[Range] = []
-        target = ""
+        target, size = "", 0
         for key in [*self.behind]:
             stream = self._reader._streams.get(key)
             missing = None if stream is None else stream.missing()
@@ -281,7 +262,8 @@ class Keepers:
                 continue
             del self.behind[key]
             found.append((key[2], *missing, 0, key[0], key[1]))
-            if len(found) >= RANGES:
+            size += json_size(key[2])
+            if len(found) >= RANGES or size >= HEAD_ROOM:
                 break
         return target, found
 
@@ -293,7 +275,8 @@ class Keepers:
         request = self._asked
         if request is None or keeper is None or keeper.life != life or peer != self._asked_of or request.id != page.id:
             return False
-        self._asked, self._due, self._silence = None, inf, SILENCE
+        self._silence = min(max(SILENCE, 2 * (now - self._asked_at)), SILENCE_LIMIT)
+        self._asked, self._due = None, inf
         keeper.silent_until = -inf
         if request.heads:
             self._take_heads(now, peer, page)

@@ -7,19 +7,34 @@ readers ask by streams and numbers, and any keeper can go on where another one s
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 from glue.contract.metadata import Metadata
+from glue.contract.ranges import RangeSet
 from glue.history.eras import Borders, Digests, Hashes, digests, era_of
 from glue.history.memory import Wanted
 from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
+from glue.storage.log import StreamState
 from glue.topics.bundle import BUNDLE_MESSAGES, MessageGroup, common_length
 
 SINCE_RECORDS = 100_000
 """Records looked at to find where streams begin since a time: 0.3 s."""
-HINTS = 1024
-"""Streams of which is remembered where a reader will probably go on, at some 300 bytes: 0.3 MB."""
+HINTS = 8192
+"""Streams of which is remembered where a reader will probably go on, at some 300 bytes: 2.4 MB."""
+LOOKED = 2048
+"""Records looked at for a page, about: 20 ms, so that a reader takes no keeper for silent."""
+STEP, LONGEST_STEP = 4096, 32_768
+"""Messages of the log that a read covers; twice as many after each read that found nothing."""
+READS, READ = 8, 1 << 16
+"""Reads for a page at most, and the bytes of payload of one at least."""
+NEAR = 1 << 20
+"""Messages of the log between two streams that are read together."""
+
+Found = tuple[Origin, MessageGroup]
+"""Messages, and who published them."""
 
 
 class Head(NamedTuple):
@@ -63,6 +78,10 @@ class KeptHistory:
             found.append(Head(stream.topic, last, stream.origin, stream.life, min(first, last + 1)))
         return found
 
+    def has(self, one: Range) -> bool:
+        """Whether the log knows the stream of a range."""
+        return self._log.state(Stream(one[4], one[5], one[0])) is not None
+
     def _since(self, wanted: Wanted, time: float) -> dict[Stream, int]:
         """For each stream, the number of its first message that was published since a time."""
         first: dict[Stream, int] = {}
@@ -79,54 +98,151 @@ class KeptHistory:
             offset = next
         return first
 
-    def range(self, one: Range, room: int) -> tuple[list[tuple[Origin, MessageGroup]], bool, int]:
-        """Return messages of one stream by number: with publishers, whether all were found, and the size.
+    def ranges(self, asked: Sequence[Range], room: int, groups: int) -> tuple[list[Found], set[int]]:
+        """Return messages of several streams by number, in the order of the log, so that it is read once for all.
 
-        Raises StorageError.
+        Returns at most so many `groups` with their publishers, and the places of the ranges that were answered as a
+        whole. The first range is looked at in any case, others if they lie near. Raises StorageError.
         """
-        topic, first, last, _, origin, life = one
-        stream = Stream(origin, life, topic)
-        found: list[tuple[Origin, MessageGroup]] = []
-        size, number, left = 0, first, BUNDLE_MESSAGES
-        offset = self._hints.pop((stream, first), None)
-        while number <= last:
-            if offset is None:
-                offset = self._log.locate(stream, number)
-            if offset is None:
+        parts = [Part(place, one) for place, one in enumerate(asked)]
+        begin = self._locate(parts)
+        near = [part for part in parts if not part.is_over and begin <= part.offset < begin + NEAR]
+        sweep = Sweep(near, room, groups)
+        offset, step, looked, reads = begin, STEP, 0, 0
+        while sweep.topics and offset < self._log.durable:
+            records, next = self._log.read(sweep.topics.__contains__, offset, max(room, READ), until=offset + step)
+            looked, reads = looked + len(records), reads + 1
+            stopped = sweep.take(records)
+            offset = next if stopped is None else stopped
+            if stopped is not None:
                 break
-            records, next = self._log.read(topic.__eq__, offset, min(room, 1 << 20))
-            fitting = [record.part(number, last + 1) for _, record in records if _meets(record, stream, number, last)]
-            if not fitting:  # what comes next of this stream lies elsewhere, or there is no more
-                located = self._log.locate(stream, number)
-                if located is None or located == offset or not records:
-                    break
-                offset = located
-                continue
-            for record in fitting:
-                if record.sequence < number:
-                    continue  # a message that another keeper gave later lies between
-                weight = record.size + 8 * len(record.payloads) + len(topic) + 128
-                if found and size + weight > room:
-                    self._hint(stream, number, offset)
-                    return found, False, size
-                record = record.part(record.sequence, record.sequence + left)
-                size += weight
-                left -= len(record.payloads)
-                found.append(((record.origin, record.name, record.life), group_of(record)))
-                number = record.stop
-                if not left:
-                    return found, number > last, size
-            offset = next if next > offset else None
-        return found, True, size
-
-    def _hint(self, stream: Stream, number: int, offset: int) -> None:
-        self._hints[stream, number] = offset
+            is_worth = sweep.found or all(part.is_passed_in_order for part in near)  # it is known where to go on
+            if is_worth and (looked >= LOOKED or reads >= READS):
+                break
+            step = STEP if records else min(2 * step, LONGEST_STEP)
+        for part in near:
+            part.is_over |= offset >= self._log.durable
+            if not part.is_over and part.is_passed_in_order:
+                self._hints.pop((part.stream, part.next), None)
+                self._hints[part.stream, part.next] = offset
         while len(self._hints) > HINTS:
             self._hints.popitem(last=False)
+        return sweep.found, {part.place for part in parts if part.is_over}
+
+    def _locate(self, parts: Sequence[Part]) -> int:
+        """Set from where on each stream is to be read; returns the offset for the first one that has anything."""
+        unknown = []
+        for part in parts:
+            part.leave_out(self._log.state(part.stream))
+            hint = self._hints.get((part.stream, part.next))
+            if hint is not None:
+                part.offset = hint
+            elif not part.is_over:
+                unknown.append(part)
+        begin = next((part.offset for part in parts if not part.is_over), inf)
+        if begin == inf and unknown:  # of several ranges of one stream, the first one counts
+            first = self._log.first_of({part.stream: part.next for part in reversed(unknown)})
+            for part in unknown:
+                part.offset, part.is_over = first or 0, first is None
+            begin = inf if first is None else first
+        return self._log.end if begin == inf else int(begin)
 
 
-def _meets(record: Record, stream: Stream, first: int, last: int) -> bool:
-    return record.stream == stream and record.stop > first and record.sequence <= last
+class Part:
+    """What is asked of one stream, and what of it was found."""
+
+    __slots__ = ("_found", "_last", "_newest", "is_over", "offset", "place", "stream")
+
+    def __init__(self, place: int, asked: Range) -> None:
+        topic, first, last, _, origin, life = asked
+        self.place = place
+        self.stream = Stream(origin, life, topic)
+        self.offset: float = inf  # nothing lies before it in the log; not known yet
+        self.is_over = False
+        self._last = last
+        self._newest = 0  # the highest number that was seen
+        self._found = RangeSet()
+        if first > 1:
+            self._found.add(1, first)
+
+    def leave_out(self, state: StreamState | None) -> None:
+        """Note what the log does not have."""
+        if state is None:
+            self.is_over = True
+            return
+        if state.first_kept > 1:
+            self._found.add(1, state.first_kept)
+        for start, stop in [*state.durable.gaps(1, self._last + 1)]:
+            self._found.add(start, stop)
+        self.is_over = self.next > self._last
+
+    @property
+    def next(self) -> int:
+        """The first number that was not found."""
+        return next((start for start, _ in self._found.gaps(1, self._last + 1)), self._last + 1)
+
+    @property
+    def is_passed_in_order(self) -> bool:
+        """Whether only lower numbers than `next` were seen, so that all others come later in the log."""
+        return self._newest < self.next
+
+    def fitting(self, record: Record) -> list[Record]:
+        """The parts of a record that are asked for and new."""
+        stop = min(record.stop, self._last + 1)
+        gaps = self._found.gaps(record.sequence, stop) if stop > record.sequence else ()
+        return [record.part(*gap) for gap in gaps]
+
+    def pass_by(self, record: Record) -> None:
+        """Note that of a record nothing more is to be taken."""
+        self._newest = max(self._newest, record.stop - 1)
+
+    def note(self, record: Record) -> None:
+        """Note what was found."""
+        self._found.add(record.sequence, record.stop)
+        self.is_over = record.stop > self._last and self.next > self._last
+
+
+class Sweep:
+    """A walk along the log that picks up what fits into a page."""
+
+    def __init__(self, parts: Sequence[Part], room: int, groups: int) -> None:
+        self.found: list[Found] = []
+        self._size = 0
+        self.topics = {part.stream.topic for part in parts}
+        self._parts: dict[Stream, list[Part]] = {}
+        for part in parts:
+            self._parts.setdefault(part.stream, []).append(part)
+        self._room = room
+        self._groups = groups
+        self._messages = BUNDLE_MESSAGES
+
+    def take(self, records: Sequence[tuple[int, Record]]) -> int | None:
+        """Take records; returns the offset of the first one that finds no room."""
+        for at, record in records:
+            parts = self._parts.get(record.stream, [])
+            for part in parts:
+                for piece in part.fitting(record):
+                    weight = piece.size + 8 * len(piece.payloads) + len(piece.topic) + 128
+                    is_full = self._size + weight > self._room or len(self.found) >= self._groups
+                    if self.found and (is_full or len(piece.payloads) > self._messages):
+                        return at
+                    cut = piece.part(piece.sequence, piece.sequence + self._messages)
+                    self._size += weight
+                    self._messages -= len(cut.payloads)
+                    self.found.append(((cut.origin, cut.name, cut.life), group_of(cut)))
+                    part.note(cut)
+                    if cut.stop < piece.stop:
+                        return at
+                part.pass_by(record)
+            if parts and all(part.is_over for part in parts):
+                self._leave(record.stream)
+        return None
+
+    def _leave(self, stream: Stream) -> None:
+        """Look no more for a stream of which all was found."""
+        self._parts.pop(stream, None)
+        if all(other.topic != stream.topic for other in self._parts):
+            self.topics.discard(stream.topic)
 
 
 def group_of(record: Record) -> MessageGroup:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import Generic, TypeVar
 
-from glue.history.wire import EARLIEST, FROM, LAST, LATEST, SINCE, Start
+from glue.history.wire import EARLIEST, FROM, HEAD_ROOM, LAST, LATEST, SINCE, Start, json_size
 from glue.topics.bundle import MessageGroup, milliseconds
 from glue.topics.index import Index
 
@@ -296,13 +296,14 @@ class PublishedMemory:
     def heads(self, wanted: Wanted, after: int, limit: int) -> tuple[list[tuple[str, int]], int]:
         """The last number of each topic with messages at places from `after` on; and the place to go on from."""
         found: dict[str, int] = {}
-        log = self._log
-        place = after
+        size, log, place = 0, self._log, after
         for index in range(log.reach(after, lambda run: run.place) if len(log) else 0, len(log.items)):
             run = log.items[index]
             if run.end > after and run.group.payloads and wanted(run.group.topic):
-                if len(found) >= limit and run.group.topic not in found:
-                    return [*found.items()], place
+                if run.group.topic not in found:
+                    size += json_size(run.group.topic)
+                    if found and (len(found) >= limit or size > HEAD_ROOM):
+                        return [*found.items()], place
                 found[run.group.topic] = run.group.sequence + len(run.group.payloads) - 1
             place = max(place, run.end)
         return [*found.items()], max(place, self.head)

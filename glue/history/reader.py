@@ -18,7 +18,7 @@ from glue.history.keepers import Keepers
 from glue.history.sequencer import Sequencer
 from glue.history.source import CHECK, CHECK_SOON, GONE, GRACE, LIVE, REPEAT, RETURN, SCAN, STREAMS, Source
 from glue.history.stream import Key, Stream, end_of, tail
-from glue.history.wire import EARLIEST, LAST, LATEST, RANGES, Page, Range, Request, Start
+from glue.history.wire import EARLIEST, HEAD_ROOM, LAST, LATEST, RANGES, Page, Range, Request, Start, json_size
 from glue.topics.deliveries import deliveries
 
 
@@ -372,8 +372,10 @@ class Reader(Sequencer):
     def _ranges(self, source: Source) -> list[Range]:
         """Return what streams of a publisher miss, and take them off those that are behind."""
         found: list[Range] = []
-        while source.behind and len(found) < RANGES:
+        size = 0
+        while source.behind and len(found) < RANGES and size < HEAD_ROOM:
             key, _ = source.behind.popitem(last=False)
+            size += json_size(key[2])
             stream = self._streams.get(key)
             missing = None if stream is None else stream.missing()
             if stream is not None and missing is not None:

@@ -7,13 +7,24 @@ requests without an answer. A request that comes again while the first one waits
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 from glue.errors import StorageError
 from glue.history.memory import Part, Wanted
-from glue.history.wire import HEADS, MalformedError, Origin, Page, Range, Request, Start, decode_request
+from glue.history.wire import (
+    HEAD_ROOM,
+    HEADS,
+    MalformedError,
+    Origin,
+    Page,
+    Range,
+    Request,
+    Start,
+    decode_request,
+    json_size,
+)
 from glue.topics.bundle import MessageGroup
 from glue.topics.index import Index
 
@@ -177,18 +188,29 @@ class Server:
                 return self._digests_of_logs(request, wanted)
             return self._heads_of_logs(request, wanted, self.compared(now, request.pattern))
         found: list[tuple[Origin, MessageGroup]] = []
-        answered = 0
-        for one in request.ranges:
-            groups, is_all, size = self._range_of_logs(one, room)
-            if found and (size > room or len(found) + len(groups) > PAGE_GROUPS):
+        over: set[int] = set() if self._kept else {*range(len(request.ranges))}
+        for kept, places in self._by_log(request.ranges):
+            if found:
                 break
+            try:
+                groups, done = kept.ranges([request.ranges[place] for place in places], room, PAGE_GROUPS)
+            except StorageError:  # as if it were not there: another keeper is asked
+                self._statistics["history unreadable"] += 1
+                groups, done = [], {*range(len(places))}
             found += groups
-            room -= size
-            if not is_all:
-                break
-            answered += 1
+            over.update(places[place] for place in done)
+        found.sort(key=lambda one: one[0])  # so that each publisher is named once
         runs = [(*origin, len([*groups])) for origin, groups in groupby(found, lambda one: one[0])]
+        answered = next(place for place in range(len(request.ranges) + 1) if place not in over)
         return Page(request.id, 0, 0, False, [group for _, group in found], runs, answered)
+
+    def _by_log(self, ranges: Sequence[Range]) -> list[tuple[KeptHistory, list[int]]]:
+        """The places of ranges by the log that has their streams."""
+        found: dict[KeptHistory, list[int]] = {}
+        for place, one in enumerate(ranges):
+            having = [kept for kept in self._kept.values() if kept.has(one)]
+            found.setdefault(having[0] if having else next(iter(self._kept.values())), []).append(place)
+        return [*found.items()] if self._kept else []
 
     def _digests_of_logs(self, request: Request, wanted: Wanted) -> Page:
         """The digests of all logs, combined: those of one keeper with several logs never settle, and are compared."""
@@ -207,19 +229,13 @@ class Server:
                 key = head.topic, head.origin, head.life
                 if key not in known or known[key].last < head.last:
                     known[key] = head
-        heads = [(*known[key],) for key in sorted(known)[request.after : request.after + HEADS]]
+        heads, size = list[tuple[str, int, str, int, int]](), 0
+        for key in sorted(known)[request.after : request.after + HEADS]:
+            size += json_size(key[0])
+            if heads and size > HEAD_ROOM:
+                break
+            heads.append((*known[key],))
         return Page(request.id, request.after + len(heads), len(known), False, heads=heads, compared=compared)
-
-    def _range_of_logs(self, one: Range, room: int) -> tuple[list[tuple[Origin, MessageGroup]], bool, int]:
-        for kept in self._kept.values():
-            try:
-                found = kept.range(one, room)
-            except StorageError:  # as if it were not there: another keeper is asked
-                self._statistics["history unreadable"] += 1
-                continue
-            if found[0]:
-                return found
-        return [], True, 0
 
 
 def merged(parts: list[Part]) -> list[MessageGroup]:

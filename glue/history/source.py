@@ -1,4 +1,4 @@
-"""A reader's state of a publisher that serves its history; and the limits of readers."""
+"""A reader's state of a publisher that serves its history, and of a keeper; and the limits of readers."""
 
 from __future__ import annotations
 
@@ -76,6 +76,29 @@ class Source:
     def covers(self, life: int, topic: str) -> bool:
         """Whether it serves a topic of that life."""
         return self.life == life and bool(self.index.match(topic))
+
+
+class Keeper:
+    """One life of a keeper, with its patterns."""
+
+    __slots__ = ("index", "lacks_until", "life", "patterns", "silent_until")
+
+    def __init__(self, life: int) -> None:
+        self.life = life
+        self.index: Index[str] = Index()
+        self.patterns: dict[str, tuple[str, int]] = {}  # with the place and the replicas
+        self.silent_until = self.lacks_until = -inf
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it may leave topics to other keepers."""
+        return any(replicas for _, replicas in self.patterns.values())
+
+    def keeps(self, topic: str, place: str) -> int | None:
+        """The replicas that it wants of a topic in a place, 0 for all; None if it does not keep it there."""
+        found = [self.patterns[pattern] for pattern in self.index.match(topic)]
+        replicas = [number for where, number in found if where == place]
+        return None if not replicas else max(replicas) if all(replicas) else 0
 
 
 def weight(delivery: Delivery) -> int:

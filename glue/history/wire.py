@@ -25,8 +25,10 @@ from glue.topics import check_pattern, check_topic
 from glue.topics.bundle import INTEGER_LIMIT as INTEGER_LIMIT
 from glue.topics.bundle import SEQUENCE_LIMIT, MalformedBundleError, MessageGroup, body_of, decode
 
-HEAD_LIMIT: Final = 256 << 10
-"""Bytes of the JSON object: RANGES ranges with usual topics, or HEADS heads."""
+HEAD_LIMIT: Final = 512 << 10
+"""Bytes of the JSON object at most: a head with the longest topic, each character of which is escaped."""
+HEAD_ROOM: Final = 128 << 10
+"""Bytes of ranges or heads in the JSON object, a first one aside: RANGES ranges or HEADS heads with usual topics."""
 RANGES: Final = 256
 """Ranges of one request at most."""
 HEADS: Final = 1024
@@ -49,6 +51,11 @@ own) and life."""
 
 Origin = tuple[str, str, int]
 """A publisher: id, name and life."""
+
+
+def json_size(topic: str) -> int:
+    """Bytes of a range or a head of a topic in JSON, at most."""
+    return len(orjson.dumps(topic)) + 96
 
 
 class MalformedError(ValueError):

@@ -133,6 +133,37 @@ def test_a_young_stream_that_a_keeper_does_not_list_begins_with_another_keeper(
     assert [message.payload for message in late.received] == list(range(first, 21))
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize(("count", "length"), [(600, 1000), (5, 60_000), (2, 0)])
+def test_history_of_topics_with_long_names_comes(keeps: bool, count: int, length: int) -> None:
+    world = World()
+    publisher, _ = kept(world, int(keeps), 0)
+    publisher.remember("log/#", last=1)
+    for number in range(count):
+        publisher.publish(f"log/{number}/" + ("\1" * 65_000 if not length else "x" * length), number)
+        world.run(0.001)
+    world.run(SECOND)
+    if keeps:
+        publisher.crash()
+        world.run(10 * SECOND)
+    late = world.endpoint("late").subscribe("log/#", start="earliest")
+    world.run(3 * SECOND)
+    assert sorted(message.payload for message in late.received) == [*range(count)]
+
+
+def test_a_keeper_far_away_is_asked_once_for_each_page() -> None:
+    world = World()
+    _, (keeper, *_) = kept(world, 1, 100)
+    world.network.set_conditions(Conditions(delay=0.2))
+    late = world.endpoint("late")
+    world.run(2 * SECOND)
+    before = answers([keeper])
+    received = late.subscribe("log/#", start="earliest")
+    world.run(1.5 * SECOND)
+    assert len(received.received) == 100
+    assert answers([keeper]) - before <= 5
+
+
 def test_what_no_keeper_has_is_told_as_a_gap() -> None:
     world = World()
     publisher, keeping = kept(world, 2, 5)
@@ -340,13 +371,12 @@ def dead_publishers_take_all_with_them(patch: Patch) -> None:
 
 def keeper_skips_a_message(patch: Patch) -> None:
     """A keeper leaves out the first messages of a page, and says that this is all."""
-    good = KeptHistory.range
+    good = KeptHistory.ranges
 
-    def wrong(self: Any, one: Any, room: int) -> Any:
-        found, is_all, size = good(self, one, room)
-        return found[1:], is_all, size
+    def wrong(self: Any, asked: Any, room: int, groups: int) -> Any:
+        return good(self, asked, room, groups)[0][1:], {*range(len(asked))}
 
-    patch.setattr(KeptHistory, "range", wrong)
+    patch.setattr(KeptHistory, "ranges", wrong)
 
 
 def partial_pages_are_whole(patch: Patch) -> None:
