@@ -21,7 +21,7 @@ from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
 from glue.history.source import GONE, Keeper, Source
 from glue.history.stream import Key, Stream
-from glue.history.wire import EARLIEST, HEAD_ROOM, LATEST, RANGES, Page, Range, Request, json_size
+from glue.history.wire import EARLIEST, HEAD_ROOM, LATEST, RANGES, SINCE, Page, Range, Request, json_size
 from glue.topics.deliveries import deliveries
 from glue.topics.index import Index
 
@@ -310,6 +310,7 @@ class Keepers:
             elif self.is_counting:
                 continue
             if not stream.next:
+                stream.oldest = self._start[1] / 1e6 if self._is_beginning and self._start[0] == SINCE else 0.0
                 stream.next = max(1, min(first, stream.held[0].sequence) if stream.held else first)
                 reader._drain(stream)
             stream.want = max(stream.want, last + 1)

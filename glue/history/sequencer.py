@@ -70,9 +70,10 @@ class Sequencer:
 
     def _take_kept(self, key: Key, stream: Stream, delivery: Delivery) -> None:
         """Take messages of a keeper; at the beginning, hold them if other keepers may have earlier ones."""
-        if not stream.next and delivery.published_at < stream.oldest:
-            stream.first = max(stream.first, end_of(delivery))
-            self._drain(stream)
+        if delivery.published_at < stream.oldest:
+            if delivery.sequence <= (stream.next or stream.first):
+                stream.leave_out(end_of(delivery))
+                self._drain(stream)
         elif not stream.next and delivery.sequence > stream.first:
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)

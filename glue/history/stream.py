@@ -20,8 +20,8 @@ class Stream:
     """The state of one stream; while `next` is 0, history of this stream begins at the place `newer`.
 
     `tried` are keepers without the missing messages, asked since `round_since`; in the first round, since `since`.
-    `is_kept`: only keepers may have them. While `next` is 0, history may begin with the number `first`, but not with a
-    message from before `oldest`.
+    `is_kept`: only keepers may have them. While `next` is 0, history may begin with the number `first`. What is from
+    before `oldest` is left out at the beginning.
     """
 
     __slots__ = (
@@ -50,6 +50,13 @@ class Stream:
         delivery.to_owned()
         insort(self.held, delivery, key=_number)
         return len(delivery.payloads)
+
+    def leave_out(self, until: int) -> None:
+        """Begin with this number, or a later one."""
+        if self.next:
+            self.next = max(self.next, until)
+        else:
+            self.first = max(self.first, until)
 
     def missing(self) -> tuple[int, int] | None:
         """The first and the last number to ask for; None if nothing is missing."""

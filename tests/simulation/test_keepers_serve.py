@@ -61,6 +61,27 @@ def test_a_keeper_serves_what_a_dead_publisher_published(options: dict[str, Any]
     assert {message.publisher for message in late.received} == {"publisher"}
 
 
+def test_what_was_published_since_a_time_comes_of_rare_topics_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.history.kept.SINCE_RECORDS", 30)
+    world = World()
+    publisher, _ = kept(world, 1, 100)
+    for number in range(1, 4):
+        publisher.publish("log/rare", number)
+        world.run(0.1)
+    world.run(60 * SECOND)
+    for number in range(101, 201):
+        publisher.publish("log/a", number)
+        world.run(0.01)
+    publisher.publish("log/rare", 4)
+    world.run(SECOND)
+    publisher.crash()
+    world.run(10 * SECOND)
+    late = world.endpoint("late").subscribe("log/#", start="-30s")
+    world.run(5 * SECOND)
+    came = [(message.topic, message.payload) for message in late.received]
+    assert sorted(came) == sorted([*(("log/a", number) for number in range(101, 201)), ("log/rare", 4)])
+
+
 def test_of_eight_keepers_one_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(healing, "INTERVAL", 1e9)  # keepers ask each other when they meet alone
     world = World()
