@@ -252,3 +252,21 @@ def test_row_23_a_leader_at_rest_looks_for_its_majority_when_it_is_awake_for_a_h
             a.get(a.acknowledge("b", a.last[0]))
     assert a.role is Role.LEADER
     assert wakes <= 102  # a heartbeat each 0.2 s, the commit index once, and no timer beside these
+
+
+def test_one_with_the_longer_log_that_hears_no_leader_stands_when_another_one_asks_in_vain() -> None:
+    member = Member("a", [2, 2])
+    asked = [member.ask("b", 3, (2, 2), pre=True)]
+    assert requests(member.get(member.append("c", 2, (3, 2)), *asked)) == [], "a leader is heard"
+    member.now += 1.0
+    said = member.get(*asked)
+    assert votes(said) == [(2, True, False)]
+    assert [(request.pre, request.last_index) for request in requests(said)] == [(True, 3)]
+
+
+def test_a_candidate_that_lost_a_vote_to_another_one_begins_anew_after_two_heartbeats_at_most() -> None:
+    member = Member("a")
+    member.campaign()
+    member.get(member.vote("b", 2, granted=False))
+    said = requests(member.wait(2 * SETTINGS.heartbeat))
+    assert (3, True) in [(request.term, request.pre) for request in said]

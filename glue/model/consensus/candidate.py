@@ -1,7 +1,8 @@
 """A candidate: asks for votes, after a pre-vote that shows it would win (thesis, sections 3.4 and 9.6).
 
 The candidate's own vote is an answer that waits for the disk, and counts once it is durable. Requests are repeated with
-each heartbeat, because any of them may be lost.
+each heartbeat, because any of them may be lost. A candidate that was refused, as the other one stands in the same term,
+begins anew after one to two heartbeats: the votes may be split, and then nobody wins this term.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ class Candidate(Part):
         if vote.granted and vote.term != core.term + self._pre:
             core.statistics["votes of another election"] += 1
         elif core.configuration.votes(sender, vote.life):
+            if not (vote.granted or self._pre or sender in self._refused):
+                self._ends = min(self._ends, now + core.settings.heartbeat * (1.0 + core.rng.random()))
+                self.deadline = min(self.deadline, self._ends)
             (self._granted if vote.granted else self._refused).add(sender)
             self._count(now)
 

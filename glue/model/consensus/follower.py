@@ -82,6 +82,10 @@ class Follower(Part):
         """Give the candidate time to win."""
         self.wait(now)
 
+    def asked_in_vain(self, now: float) -> None:
+        """Stand for election at once: no leader is heard, and the one that asks cannot win against this log."""
+        self.due(now)
+
     # ----------------------------------------------------------------------------------------- replication
 
     def _hears(self, now: float, sender: str, message: Append | InstallSnapshot) -> bool:

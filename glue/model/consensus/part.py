@@ -86,18 +86,21 @@ class Part:
         elif self.hears_leader(now) and not request.transfer:
             core.statistics["votes asked while a leader is heard"] += 1
         elif request.pre:
-            self._answer_before_the_vote(sender, request)
+            self._answer_before_the_vote(now, sender, request)
         elif request.term > core.term:
             core.follow(now, request.term)
             core.actor.take(now, sender, request)
         else:
             self._vote(now, sender, request)
 
-    def _answer_before_the_vote(self, sender: str, request: RequestVote) -> None:
+    def _answer_before_the_vote(self, now: float, sender: str, request: RequestVote) -> None:
         core = self.core
-        granted = self._may_vote(sender, request) and core.log.is_covered_by(request.last_index, request.last_term)
+        is_covered = core.log.is_covered_by(request.last_index, request.last_term)
+        granted = self._may_vote(sender, request) and is_covered
         term = request.term if granted else core.term
         core.answer(sender, Vote(core.group, core.life, term, True, granted))
+        if not is_covered:
+            self.asked_in_vain(now)
 
     def _may_vote(self, candidate: str, request: RequestVote) -> bool:
         core = self.core
@@ -114,6 +117,9 @@ class Part:
 
     def voted(self, now: float) -> None:
         """React to a vote that was given to another replica."""
+
+    def asked_in_vain(self, now: float) -> None:
+        """React to a pre-vote that was refused because this replica has the longer log."""
 
     # ------------------------------------------------------------------------------------ messages of leaders
 
