@@ -15,6 +15,7 @@ from typing import Any, cast
 from glue.aio.subscription import Subscription
 from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Rung, Train
 from glue.drivers.lifetime import Lifetime
+from glue.drivers.preload import preload
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
 from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore
@@ -87,6 +88,8 @@ class LoopDriver(Lifetime):
 
     def _advance(self, now: float, receive: bool) -> None:
         if now >= self._maintain_at - EARLY:
+            if self._maintain_at:
+                preload.load_next()
             self._maintain_at = self._network.maintain(now)
             self._core.stack.fit(self._network.datagram_size)
         if self._exchange(now, self._network.receive() if receive else []):

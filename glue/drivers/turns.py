@@ -24,6 +24,7 @@ from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import Lifetime
 from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
+from glue.drivers.preload import preload
 from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import EndpointCore
@@ -90,6 +91,8 @@ class Turns(Lifetime):
 
     def _maintain(self) -> None:
         """Look after the interface; its frames may have become smaller, or larger."""
+        if self._maintain_at:
+            preload.load_next()
         self._maintain_at = self._network.maintain(time.monotonic())
         if self._network.datagram_size != self._datagram_size:
             self._datagram_size = self._network.datagram_size

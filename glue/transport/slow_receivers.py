@@ -285,7 +285,7 @@ def _give_up(channel: ChannelState, awaited: list[Member]) -> None:
 
 
 def _median(values: list[float]) -> float:
-    """Return the median. The import of `statistics` takes 3 ms, and few programs have a slow receiver."""
-    from statistics import median
-
-    return median(values)
+    """Return the median. `statistics` takes 3 ms to import, and a turn must not import anything."""
+    values = sorted(values)
+    middle = len(values) // 2
+    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2

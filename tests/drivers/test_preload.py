@@ -1,0 +1,68 @@
+"""Modules that turns need late are loaded before: without a free file descriptor, an import fails."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glue
+from glue.drivers import preload
+
+TURNS = ("contract", "discovery", "fastpath", "fragmentation", "network", "serialization", "topics", "transport")
+"""Packages whose code runs within turns."""
+
+BEFORE = {
+    "glue.security.fastpath": "with a key: imported when the endpoint is made",
+    "netifaces": "at the start, when the interface is chosen",
+    "zeroconf.asyncio": "at the start, with discovery by DNS-SD",
+    "difflib": "after a mistake of the program",
+}
+"""Modules that are loaded within functions of these packages, and why no turn needs them for the first time."""
+
+
+def test_each_module_is_there_after_as_many_calls() -> None:
+    loading = preload.Preload()
+    calls = 1
+    while loading.load_next():
+        calls += 1
+    assert calls == len(preload.MODULES)
+
+
+def test_a_module_that_cannot_be_loaded_now_is_loaded_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def load(name: str) -> Any:
+        loaded.append(name)
+        if len(loaded) < 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return import_module(name)
+
+    monkeypatch.setattr(preload, "import_module", load)
+    loading = preload.Preload(("logging",))
+    assert [loading.load_next() for _ in range(4)] == [True, True, False, False]
+    assert loaded == ["logging"] * 3
+
+
+def test_code_of_turns_imports_nothing_late_that_is_not_loaded_before() -> None:
+    root = Path(glue.__file__).parent
+    files = [file for package in TURNS for file in (root / package).rglob("*.py")]
+    late = {name: file for file in files for name in imported_late(ast.parse(file.read_text()))}
+    assert {name: file for name, file in late.items() if name not in {*preload.MODULES, *BEFORE}} == {}
+
+
+def imported_late(tree: ast.Module) -> set[str]:
+    """The modules that functions import."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    found: set[str] = set()
+    for node in (inner for function in functions for inner in ast.walk(function)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
