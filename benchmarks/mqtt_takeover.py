@@ -1,12 +1,15 @@
 """Kills one after the other of three MQTT doors, which are a cluster, under load of paho's clients.
 
     python -m benchmarks.mqtt_takeover 20
+    python -m benchmarks.mqtt_takeover 20 --stages 2
     python -m benchmarks.mqtt_takeover split
 
 Publishers and subscribers of MQTT 3.1.1 and 5 have sessions that stay, with QoS 1 and 2. A client whose door dies
 connects to another one by itself. At each kill a client with a will dies together with its door. Three figures are
 told at the end: the time from a kill to the first later message at the subscribers of the killed door; the time until
 the killed door serves again; and the acknowledged messages that were lost or came twice.
+
+`--stages` tells for each kill that took longer what happened at the doors and at the clients meanwhile.
 
 `split` stops two of the doors for some seconds, so that the third one is a minority, and tells what its clients get.
 """
@@ -26,6 +29,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from statistics import median, quantiles
 from typing import IO, Any
@@ -63,11 +67,13 @@ class Door:
         self._network = network
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
+        self.module = "glue.cmd.mqtt"
+        self.stages: list[str] = []
 
     def launch(self) -> None:
         """Start it."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "glue.cmd.mqtt", "--interface", "lo", "--network-id", str(self._network),
+            [sys.executable, "-m", self.module, "--interface", "lo", "--network-id", str(self._network),
              "--port", str(self.port), "--host", HOST, "--anonymous", "--endpoint-name", self.name, "--data-dir",
              str(self._directory / "data"), *self._options],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -78,6 +84,9 @@ class Door:
         """Write down what it logs, with the time."""
         with stream, (self._directory / "errors").open("ab", buffering=0) as errors:
             for line in stream:
+                if line.split()[1:2] == [b"stage"]:
+                    at, _, text = line.decode().strip().split(" ", 2)
+                    self.stages.append(f"{at} {self.name} {text}")
                 errors.write(b"%.3f %s" % (time.monotonic(), line))
 
     def wait(self) -> None:
@@ -136,6 +145,8 @@ class Client:
         self._waiting: dict[int, bytes] = {}
         self._done: deque[int] = deque()  # filled by the thread of paho, which holds locks of its own meanwhile
         self._made = 0
+        self.stages: list[str] = []
+        self._is_new = False
         more: dict[str, Any] = {} if version == 5 else {"clean_session": False}
         self.paho = Paho(
             CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5 if version == 5 else paho.MQTTv311, **more
@@ -144,8 +155,8 @@ class Client:
         self.paho.max_inflight_messages_set(100)
         self.paho.on_message = self._on_message
         self.paho.on_publish = lambda _client, _data, number, *_: self._done.append(number)
-        self.paho.on_disconnect = lambda *_: self._look_elsewhere()
-        self.paho.on_connect_fail = lambda *_: self._look_elsewhere()
+        self.paho.on_disconnect = lambda *_: self._look_elsewhere("has lost")
+        self.paho.on_connect_fail = lambda *_: self._look_elsewhere("does not reach")
         self.paho.on_connect = self._on_connect
         self._version = version
 
@@ -163,16 +174,26 @@ class Client:
             more["clean_start"] = False
         self.paho.connect_async(HOST, door.port, **more)
 
-    def _look_elsewhere(self) -> None:
+    def note(self, text: str) -> None:
+        """Note a stage."""
+        self.stages.append(f"{time.monotonic():.3f} {self.name} {text}")
+
+    def _look_elsewhere(self, what: str) -> None:
+        self.note(f"{what} {self.door.name}")
         others = [door for door in self._doors if door.is_alive and door is not self.door]
         self._go_to(random.choice(others or [self.door]))
 
-    def _on_connect(self, *_: Any) -> None:
+    def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        self.note(f"is answered by {self.door.name}: {reason}")
+        self._is_new = True
         if self.name.startswith("sub"):
             self.paho.subscribe("t/#", self.qos)
 
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
         self.got[message.payload] += 1
+        if self._is_new:
+            self._is_new = False
+            self.note("gets a message")
         if self.qos == 2:
             place = f"{self.door.name} {time.monotonic():.3f} (id {message.mid}{', again' * message.dup})"
             self.places.setdefault(message.payload, []).append(place)
@@ -214,8 +235,16 @@ def _text(value: bytes) -> bytes:
     return len(value).to_bytes(2, "big") + value
 
 
-def run(doors: list[Door], kills: int) -> None:
-    """Kill doors, and tell what became of the messages."""
+def tell_stages(since: float, those: Sequence[Door | Client]) -> None:
+    """Tell what happened since then, in order."""
+    for line in sorted(line for one in those for line in one.stages):
+        at, _, text = line.partition(" ")
+        if float(at) > since - 0.3:
+            print(f"    {float(at) - since:+.3f} s {text}")
+
+
+def run(doors: list[Door], kills: int, told_above: float) -> None:
+    """Kill doors, and tell what became of the messages; and the stages of each kill that took longer than that."""
     publishers = [Client(f"pub-{version}-{qos}", doors, version, qos) for version in (4, 5) for qos in (1, 2)]
     subscribers = [Client(f"sub-{version}-{qos}", doors, version, qos) for version in (4, 5) for qos in (1, 2)]
     clients = [*subscribers, *publishers]
@@ -241,6 +270,8 @@ def run(doors: list[Door], kills: int) -> None:
         while any(one.newest < at for one in affected) and time.monotonic() < at + 30:
             time.sleep(0.005)
         gaps.append(time.monotonic() - at)
+        if gaps[-1] > told_above:
+            tell_stages(at, [*doors, *clients])
         time.sleep(max(0.0, at + DOWN - time.monotonic()))
         at = time.monotonic()
         door.launch()
@@ -332,11 +363,14 @@ def main() -> None:
     """Start the doors, and run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("kills", nargs="?", default="20", help="how many, or `split`")
+    parser.add_argument("--stages", type=float, metavar="SECONDS", help="tell the stages of a kill that took longer")
     arguments = parser.parse_args()
     network = random.randrange(1_000, 60_000)
     with tempfile.TemporaryDirectory() as path:
         doors = [Door(Path(path) / name, name, network) for name in NAMES]
         try:
+            for door in doors:
+                door.module = "glue.cmd.mqtt" if arguments.stages is None else "benchmarks.mqtt_stages"
             for door in doors:  # none is ready before the voters have found each other
                 door.launch()
             for door in doors:
@@ -344,7 +378,7 @@ def main() -> None:
             if arguments.kills == "split":
                 split(doors)
             else:
-                run(doors, int(arguments.kills))
+                run(doors, int(arguments.kills), inf if arguments.stages is None else arguments.stages)
         finally:
             for door in doors:
                 with suppress(ProcessLookupError):
