@@ -96,9 +96,17 @@ def facts(value: Any, depth: int = 4) -> str:
         inner = sorted(facts(one, depth - 1) for one in value)
     else:
         members = {one for kind in type(value).__mro__ for one in getattr(kind, "__slots__", ())}
-        members |= set(getattr(value, "__dict__", ()))
-        inner = [f"{one}={facts(getattr(value, one, None), depth - 1)}" for one in sorted(members)]
+        members |= set(_member(value, "__dict__") or ())
+        inner = [f"{one}={facts(_member(value, one), depth - 1)}" for one in sorted(members)]
     return f"{name}({', '.join(inner)})"
+
+
+def _member(value: Any, name: str) -> Any:
+    """A member of an object; the name of its error if it cannot be read."""
+    try:
+        return getattr(value, name, None)
+    except Exception as error:  # a lazy member of what is malformed
+        return type(error).__name__
 
 
 class Witness:

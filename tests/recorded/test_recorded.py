@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recorded.answers import ANSWERS
 from tests.recorded.consensus import consensus
 from tests.recorded.crowd import DOORS
 from tests.recorded.features import FEATURES
@@ -41,6 +42,7 @@ RUNS: dict[str, Callable[[], str]] = {
     **STORES,
     **FORMS,
     **HOMES,
+    **ANSWERS,
 }
 
 
