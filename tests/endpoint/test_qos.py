@@ -12,6 +12,7 @@ import pytest
 import glue
 import glue.aio
 from glue.endpoint.accounting import OUTCOMES
+from tests.support.lan import Lan
 
 
 @dataclass
@@ -19,8 +20,8 @@ class Door:
     is_open: bool
 
 
-def test_threads_get_events_states_and_mismatches(tmp_path: Path) -> None:
-    with glue.Endpoint() as one, glue.Endpoint() as other:
+def test_threads_get_events_states_and_mismatches(tmp_path: Path, lan: Lan) -> None:
+    with glue.Endpoint(**lan.settings) as one, glue.Endpoint(**lan.settings) as other:
         told: list[glue.QoSMismatch] = []
         here: list[glue.QoSMismatch] = []
         one.on_qos_mismatch, other.on_qos_mismatch = here.append, told.append
@@ -43,9 +44,13 @@ def test_threads_get_events_states_and_mismatches(tmp_path: Path) -> None:
         assert receipt.wait(5)
 
 
-def test_an_exclusive_publisher_in_asyncio() -> None:
+def test_an_exclusive_publisher_in_asyncio(lan: Lan) -> None:
     async def main() -> None:
-        async with glue.aio.Endpoint() as one, glue.aio.Endpoint() as two, glue.aio.Endpoint() as other:
+        async with (
+            glue.aio.Endpoint(**lan.settings) as one,
+            glue.aio.Endpoint(**lan.settings) as two,
+            glue.aio.Endpoint(**lan.settings) as other,
+        ):
             qos = glue.EVENT.replace(ownership="exclusive")
             received = other.topic("t", qos=qos).subscribe()
             volatile = other.subscribe("t", qos=glue.QoS(ownership="exclusive", overflow="drop_oldest"))
@@ -67,7 +72,9 @@ def test_an_exclusive_publisher_in_asyncio() -> None:
 
 
 @pytest.mark.parametrize("wanted", [glue.STATE, glue.QoS()])
-def test_what_a_standby_published_while_the_owner_lived_stays_left_out_for_a_slow_handler(wanted: glue.QoS) -> None:
+def test_what_a_standby_published_while_the_owner_lived_stays_left_out_for_a_slow_handler(
+    wanted: glue.QoS, lan: Lan
+) -> None:
     """The messages of the standby are handled only once the owner is gone."""
     qos, go_on, handled = wanted.replace(ownership="exclusive"), Event(), list[str]()
 
@@ -75,10 +82,10 @@ def test_what_a_standby_published_while_the_owner_lived_stays_left_out_for_a_slo
         handled.append(message.payload)
         assert go_on.wait(5)
 
-    with glue.Endpoint("panel") as panel, glue.Endpoint("spare") as spare:
+    with glue.Endpoint("panel", **lan.settings) as panel, glue.Endpoint("spare", **lan.settings) as spare:
         subscription = panel.topic("t", qos=qos).subscribe(handle)
         second = spare.topic("t", qos=qos.replace(strength=1))
-        with glue.Endpoint("main") as main:
+        with glue.Endpoint("main", **lan.settings) as main:
             main.topic("t", qos=qos.replace(strength=2)).publish("first")
             assert panel._running().wait_until(lambda: handled == ["first"], 5)
             assert spare.wait_for_subscribers("t", timeout=5)

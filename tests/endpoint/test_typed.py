@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import glue
 import glue.aio
+from tests.support.lan import Lan
 
 
 @dataclass
@@ -19,8 +20,8 @@ class Level:
     litres: int
 
 
-def test_a_handler_and_an_iterator_get_values_and_a_mismatch_kills_no_thread() -> None:
-    with glue.Endpoint() as one, glue.Endpoint() as other:
+def test_a_handler_and_an_iterator_get_values_and_a_mismatch_kills_no_thread(lan: Lan) -> None:
+    with glue.Endpoint(**lan.settings) as one, glue.Endpoint(**lan.settings) as other:
         told: list[glue.Mismatch] = []
         values: list[float] = []
         other.on_mismatch = told.append
@@ -35,9 +36,9 @@ def test_a_handler_and_an_iterator_get_values_and_a_mismatch_kills_no_thread() -
         assert [mismatch.message.payload for mismatch in told if mismatch.message] == [{"warm": True}] * 2
 
 
-def test_asyncio_awaits_handlers_and_iterates() -> None:
+def test_asyncio_awaits_handlers_and_iterates(lan: Lan) -> None:
     async def main() -> None:
-        async with glue.aio.Endpoint() as one, glue.aio.Endpoint() as other:
+        async with glue.aio.Endpoint(**lan.settings) as one, glue.aio.Endpoint(**lan.settings) as other:
             values: list[float] = []
 
             async def handle(message: glue.TypedMessage[Reading]) -> None:
@@ -58,9 +59,9 @@ def test_asyncio_awaits_handlers_and_iterates() -> None:
     asyncio.run(main())
 
 
-def test_who_only_subscribes_is_told_of_another_type_under_asyncio() -> None:
+def test_who_only_subscribes_is_told_of_another_type_under_asyncio(lan: Lan) -> None:
     async def main() -> None:
-        async with glue.aio.Endpoint() as one, glue.aio.Endpoint() as other:
+        async with glue.aio.Endpoint(**lan.settings) as one, glue.aio.Endpoint(**lan.settings) as other:
             told: list[glue.Mismatch] = []
             other.on_mismatch = told.append
             other.topic("t", Reading).subscribe(lambda message: None)
