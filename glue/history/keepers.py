@@ -38,6 +38,8 @@ EVER = 4096
 """Patterns of lost keepers that are remembered, at some 300 bytes: 1.2 MB."""
 AGAIN = 0.2
 """Seconds until keepers are asked again for what none had."""
+FEW = 64
+"""Streams of a page, below which the next page of a list is not asked for at once."""
 LISTING = 2.0
 """Seconds for which a reader waits at the beginning for a keeper that has what the others have, or for those."""
 
@@ -307,18 +309,21 @@ class Keepers:
                 stream = reader._open(key, origin)
                 if self.is_counting:
                     stream.next = last + 1  # what comes from now on
+                    stream.skipped = 1, stream.next
             elif self.is_counting:
                 continue
             if not stream.next:
                 stream.oldest = self._start[1] / 1e6 if self._is_beginning and self._start[0] == SINCE else 0.0
                 stream.next = max(1, min(first, stream.held[0].sequence) if stream.held else first)
+                stream.skipped = 1, stream.next
                 reader._drain(stream)
             stream.want = max(stream.want, last + 1)
             if stream.missing() is not None:
                 self.behind[key] = None
-        self._listed = page.next
-        if page.next < page.head:
-            self._check_at = now
+        is_endless = self._is_beginning and now >= self._list_until + LISTING
+        if self._listed < page.next < page.head and page.heads and not is_endless:
+            self._listed = page.next
+            self._check_at = self._list_at = now if len(page.heads) >= FEW else now + SILENCE
             return
         self._listed, self._check_at = 0, now + self._pause(CHECK)
         self._is_listed |= not self._keepers[peer].is_partial
@@ -376,6 +381,7 @@ class Keepers:
                 if stream.next:
                     self._reader._miss(key, stream, missing[1] + 1, GONE)
                 stream.next = missing[1] + 1
+                stream.skipped = missing[0], stream.next
                 self._reader._drain(stream)
             self._found(key, stream)
 

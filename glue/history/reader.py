@@ -171,10 +171,11 @@ class Reader(Sequencer):
 
     def _splice(self, key: Key, stream: Stream, source: Source | None, delivery: Delivery) -> None:
         """Hand over live messages if next in order; else hold them, or leave them to history."""
-        count, is_next = len(delivery.payloads), delivery.sequence <= (stream.next or 1)
-        if end_of(delivery) <= stream.next:
+        count = len(delivery.payloads)
+        if end_of(delivery) <= stream.next and not stream.goes_back(delivery):
             self._statistics["messages of history known"] += count
             return
+        is_next = delivery.sequence <= (stream.next or 1)
         stream.want = max(stream.want, end_of(delivery))
         if self.keepers.is_listing or (source is not None and source.state == SCAN):
             if source is not None:

@@ -25,8 +25,8 @@ class Stream:
     """
 
     __slots__ = (
-        "first", "held", "is_kept", "is_live", "name", "newer", "next", "oldest", "round_since", "since", "tried",
-        "want",
+        "first", "held", "is_kept", "is_live", "name", "newer", "next", "oldest", "round_since", "since", "skipped",
+        "tried", "want",
     )  # fmt: skip
 
     def __init__(self, name: str, next: int = 0) -> None:
@@ -35,6 +35,7 @@ class Stream:
         self.first = 1
         self.oldest = 0.0  # Unix seconds
         self.want = 0
+        self.skipped = 0, 0  # from which number on `next` was advanced on a keeper's word, and up to which
         self.newer: int | None = None  # not known yet
         self.held: list[Delivery] = []  # by number
         self.is_kept = False
@@ -50,6 +51,15 @@ class Stream:
         delivery.to_owned()
         insort(self.held, delivery, key=_number)
         return len(delivery.payloads)
+
+    def goes_back(self, delivery: Delivery) -> bool:
+        """Go back to a live message that cannot be, as a keeper said; returns whether nothing later was handed over."""
+        start, until = self.skipped
+        if delivery.retained or self.next != until or delivery.sequence < start:
+            return False
+        self.next, self.skipped = delivery.sequence, (0, 0)
+        self.want = end_of(self.held[-1] if self.held else delivery)
+        return True
 
     def leave_out(self, until: int) -> None:
         """Begin with this number, or a later one."""

@@ -14,6 +14,7 @@ import pytest
 from glue.history import eras
 from glue.history.healing import Healer
 from glue.history.kept import KeptHistory
+from glue.history.wire import Page, Request
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
 from tests.support.planting import command, seeds_to_find
@@ -245,6 +246,32 @@ def hunt(first: int, last: int) -> int:
 
 def test_after_splits_all_keepers_have_the_same() -> None:
     assert hunt(0, 5) > 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_keeper_whose_lists_never_end_keeps_no_other_from_healing(seed: int) -> None:
+    world = World(seed)
+    publisher = world.endpoint("publisher")
+    good, apart, endless = (world.endpoint(name) for name in ("good", "apart", "endless"))
+    for keeper in (good, apart, endless):
+        keeper.keep("log/#")
+
+    def answer(now: float, request: Request, room: int, reader: str) -> Page:
+        digests = (f"{request.id:016x}",) * 3 if request.digest else None
+        heads = [(f"log/x{request.after}", 1, "e" * 16, 1, 1)] if request.heads else []
+        return Page(request.id, request.after + 1, 10**12, False, heads=heads, digests=digests)
+
+    history: Any = endless._core.history
+    history._server._from_logs = answer
+    world.run(3.0)
+    world.network.partition([apart.host])
+    for number in range(20):
+        publisher.publish("log/a", number)
+    world.run(20.0)
+    publisher.crash()
+    world.network.heal()
+    world.run(20.0)
+    assert [[*state.durable] for _, state in apart._keepers[0].log.streams(lambda topic: True)] == [[(1, 21)]]
 
 
 Patch = pytest.MonkeyPatch

@@ -1,0 +1,67 @@
+"""Keepers that lie: about numbers, and with lists that never end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from glue.history.wire import Page, Request
+from glue.simulation import SimulatedEndpoint, World
+from tests.simulation.test_keepers_serve import SECOND, answers, kept
+
+
+def lies(keeper: SimulatedEndpoint, lie: Callable[[Request, Page], None]) -> None:
+    """Have a keeper answer falsely."""
+    history: Any = keeper._core.history
+    good = history._server._from_logs
+
+    def answer(now: float, request: Request, room: int, reader: str) -> Page:
+        page: Page = good(now, request, room, reader)
+        lie(request, page)
+        return page
+
+    history._server._from_logs = answer
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_numbers_of_the_future_that_a_keeper_tells_keep_no_live_message_back(start: str, is_first: bool) -> None:
+    world = World()
+    publisher, (keeper,) = kept(world, 1, 10)
+
+    def lie(request: Request, page: Page) -> None:
+        page.heads = [
+            (topic, last + 10**9, origin, life, last + 10**9 if is_first else first)
+            for topic, last, origin, life, first in page.heads
+        ]
+
+    lies(keeper, lie)
+    late = world.endpoint("late").subscribe("log/#", start=start)
+    world.run(SECOND)
+    for number in range(11, 51):
+        publisher.publish("log/a", number)
+        world.run(0.4)
+    assert [message.payload for message in late.received][-40:] == list(range(11, 51))
+
+
+@pytest.mark.parametrize("heads", [0, 1])
+def test_a_list_of_streams_without_an_end_keeps_no_live_message_back(heads: int) -> None:
+    world = World()
+    publisher, (keeper,) = kept(world, 1, 10)
+
+    def lie(request: Request, page: Page) -> None:
+        if not request.ranges and request.eras is None:
+            page.heads = [*page.heads, *[(f"log/x{request.after}", 1, "e" * 16, 1, 1)] * heads][-1:]
+            page.next, page.head = request.after + 1, 10**12
+
+    lies(keeper, lie)
+    late = world.endpoint("late").subscribe("log/#", start="earliest")
+    world.run(SECOND)
+    before = answers([keeper])
+    for number in range(11, 51):
+        publisher.publish("log/a", number)
+        world.run(0.1)
+    assert [message.payload for message in late.received if message.topic == "log/a"][-40:] == list(range(11, 51))
+    assert answers([keeper]) - before < 200
