@@ -98,7 +98,7 @@ class ThreadDriver(Asking):
         self._network.wake()
         self._watch.set()
         for thread in list(self._threads):
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.is_alive():  # one may be about to start, and to end
                 thread.join(FAREWELL)
         self._network_seat.close()
 

@@ -38,6 +38,8 @@ UNDER_WAY = 4 << 20
 """Bytes published and unacknowledged, up to which pages are sent at once: live messages wait behind no more."""
 PACE = 0.005
 """Seconds until the next page while more than that is under way, so that history goes on beside a busy publisher."""
+BURST = 8
+"""Pages in that time at most; one takes 0.3 ms or more. So half of the time is left for live messages."""
 
 
 class Clocks(Protocol):
@@ -84,7 +86,8 @@ class History:
         self._poked: list[HistoryRoom] = []
         self._numbers = count(1)
         self._backlog = 0  # bytes, as of the last turn and with the pages since then
-        self._next_page = 0.0
+        self._next_page = self._burst_ends = 0.0
+        self._burst = 0  # pages since the last burst began
         self._after_fork()
         heirs.add(self)
 
@@ -270,13 +273,16 @@ class History:
 
     def _pages(self, now: float) -> list[Publication]:
         found: list[Publication] = []
-        while self._server and (self._backlog < UNDER_WAY or now >= self._next_page):
+        if now >= self._burst_ends:
+            self._burst, self._burst_ends = 0, now + PACE
+        while self._server and self._burst < BURST and (self._backlog < UNDER_WAY or now >= self._next_page):
             self.memory.expire(now)
             answer = self._server.answer(now)
             assert answer is not None
             reader, payload = answer
             self._backlog += len(payload)
             self._next_page = now + PACE
+            self._burst += 1
             found.append(self._publication(page_topic(*reader), payload, BULK))
         return found
 
@@ -291,7 +297,8 @@ class History:
         with self.lock:
             due = min((room.reader.deadline for room in self._rooms), default=float("inf"))
             due = min([due, *[healer.deadline for healer, _ in self._healers.values()]])
-            return min(due, self._next_page) if self._server else due
+            wait = self._burst_ends if self._burst >= BURST else self._next_page
+            return min(due, wait) if self._server else due
 
     def requests(self, now: float) -> list[Publication]:
         """Requests of readers that are due."""

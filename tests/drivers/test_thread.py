@@ -9,6 +9,7 @@ import pytest
 import glue
 from glue.contract import Train
 from tests.drivers.calm import EmptyNetwork
+from tests.support.lan import Lan
 
 OVERSLEPT = 2.0  # seconds until the test fails; what it waits for comes at once
 
@@ -112,3 +113,13 @@ def test_a_leader_who_waits_for_the_rest_of_a_stream_is_woken_by_who_publishes()
         a.publish("t", 1, reliability="best-effort")
         a.wait_for_peers(0)  # as soon as the turn is over
         assert network.is_over == [True]
+
+
+def test_closing_while_a_thread_is_about_to_start_is_no_error(lan: Lan) -> None:
+    endpoint = lan.start("a")
+    driver = endpoint._running()
+    late = driver._thread(driver._stand_by, "glue standby")
+    endpoint.close()
+    late.start()
+    late.join(10)
+    assert not late.is_alive()
