@@ -118,6 +118,7 @@ class Trouble:
         self._what, self._flag = what, path / "stuck"
         self._doors = doors
         self._watcher = glue.Endpoint("watcher", interface="lo", network_id=network)
+        self._watcher.start()
         self._model = self._watcher.model("doors", observer=True)
 
     def victim(self) -> Door:
