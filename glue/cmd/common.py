@@ -127,22 +127,22 @@ def settings_from(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def positive_number(text: str) -> float:
     """Parse a number above zero, of seconds."""
-    return _checked(text, float(text), lambda number: 0 < number <= LONGEST)
+    return _checked(text, _parsed(text, float, "a number"), lambda number: 0 < number <= LONGEST)
 
 
 def rate(text: str) -> float:
     """Parse messages a second; 0 means as fast as possible."""
-    return _checked(text, float(text), lambda number: 0 <= number < float("inf"))
+    return _checked(text, _parsed(text, float, "a number"), lambda number: 0 <= number < float("inf"))
 
 
 def count(text: str) -> int:
     """Parse a whole number, at least one."""
-    return _checked(text, int(text), lambda number: number >= 1)
+    return _checked(text, _parsed(text, int, "a whole number"), lambda number: number >= 1)
 
 
 def port_number(text: str) -> int:
     """Parse a port, 0 for any free one."""
-    number = int(text)
+    number = _parsed(text, int, "a port, 0 to 65535")
     if not 0 <= number <= 65_535:
         raise argparse.ArgumentTypeError(f"{text}: expected a port, 0 to 65535")
     return number
@@ -150,14 +150,22 @@ def port_number(text: str) -> int:
 
 def rounds(text: str) -> int:
     """Parse a whole number; 0 means without an end."""
-    return _checked(text, int(text), lambda number: number >= 0)
+    return _checked(text, _parsed(text, int, "a whole number"), lambda number: number >= 0)
 
 
 def size(text: str) -> int:
     """Parse bytes, also as 100k, 100kB or 10MB (decimal)."""
     number = text.removesuffix("B")
     unit = number[-1:] if number[-1:] in SIZE_UNITS else ""
-    return _checked(text, int(number.removesuffix(unit)) * SIZE_UNITS[unit], lambda bytes_: bytes_ >= 0)
+    parsed = _parsed(number.removesuffix(unit), int, "bytes, such as 100kB")
+    return _checked(text, parsed * SIZE_UNITS[unit], lambda bytes_: bytes_ >= 0)
+
+
+def _parsed(text: str, kind: Callable[[str], Number], expected: str) -> Number:
+    try:
+        return kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}") from None
 
 
 def _checked(text: str, number: Number, good: Callable[[Number], bool]) -> Number:

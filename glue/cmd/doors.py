@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Protocol, TypeVar
@@ -43,5 +44,6 @@ def serve(
     except OSError as error:
         if isinstance(error, GlueError):
             raise
+        remedy = "it is not an address of this machine" if error.errno == errno.EADDRNOTAVAIL else remedy
         raise InterfaceError(f"cannot listen: {error.strerror or error}; {remedy}") from None
     return common.SUCCESS

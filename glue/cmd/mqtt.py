@@ -41,6 +41,8 @@ FIELDS = {
     "sessions": ("client", "connected", "subscriptions", "waiting", "under_way", "dropped", "expires"),
 }
 """What a door tells of each of its clients and sessions."""
+REPLICAS = 2
+"""Doors of a cluster that have what is acknowledged."""
 ELECTION_TIMEOUT = 0.7
 """Seconds without a leader of the cluster before an election: clients of a dead door are to go on within 3 s."""
 DOOR_TIMEOUT = 3.0
@@ -62,8 +64,8 @@ def parser() -> common.Parser:
     )
     group.add_argument("--ws-port", type=common.port_number, metavar="PORT", help="for MQTT over websockets")
     group.add_argument(
-        "--tls-port", type=common.port_number, metavar="PORT", default=TLS_PORT,
-        help="for MQTT over TLS, with a certificate (default: %(default)s)",
+        "--tls-port", type=common.port_number, metavar="PORT",
+        help=f"for MQTT over TLS, with a certificate (default: {TLS_PORT})",
     )  # fmt: skip
     add_tls_options(group)
     made.add_argument(
@@ -75,8 +77,8 @@ def parser() -> common.Parser:
         help="be a cluster with the other doors that give this name of a model: when one dies, others go on",
     )  # fmt: skip
     group.add_argument(
-        "--replicas", type=common.count, default=2, metavar="N",
-        help="with --shared: acknowledge what N of the first 2N-1 doors have (default: %(default)s)",
+        "--replicas", type=common.count, metavar="N",
+        help=f"with --shared: acknowledge what N of the first 2N-1 doors have (default: {REPLICAS})",
     )  # fmt: skip
     group.add_argument(
         "--witness", action="store_true",
@@ -105,6 +107,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         return set_password(Path(words[1]), words[2], arguments.delete)
     if words:
         raise ConfigurationError(f"{' '.join(words)!r}: expected nothing, `clients`, `sessions` or `passwd FILE USER`")
+    _check(arguments)
     if arguments.witness:
         return witness(arguments, output)
     access = FileAccess(
@@ -114,6 +117,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         local_only=arguments.passwords is None and not arguments.anonymous,
     )
     tls = server_context(arguments)
+    tls_port = TLS_PORT if arguments.tls_port is None else arguments.tls_port
     limits = Limits(clients=arguments.max_clients, queue_messages=arguments.max_queued)
     allow_files(limits.clients)
     settings = common.settings_from(arguments)
@@ -128,7 +132,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                 data_dir = None
             async with Gateway(
                 endpoint, host=arguments.host, port=arguments.port, tls=tls,
-                tls_port=arguments.tls_port if tls else None, websocket_port=arguments.ws_port,
+                tls_port=tls_port if tls else None, websocket_port=arguments.ws_port,
                 access=access, limits=limits, data_dir=data_dir, shared=shared,
             ) as gateway:  # fmt: skip
                 yield gateway
@@ -139,15 +143,23 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     return serve(arguments, output, opened, told, "choose other ports with --port")
 
 
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse options that do nothing without another one."""
+    for option in ("witness", "replicas"):
+        if getattr(arguments, option) and arguments.shared is None:
+            raise ConfigurationError(f"--{option}: give the name of the cluster with --shared")
+    if arguments.tls_port is not None and arguments.tls_cert is None:
+        raise ConfigurationError("--tls-port needs --tls-cert and --tls-key")
+
+
 def voting(arguments: argparse.Namespace, data_dir: Path | None) -> dict[str, Any]:
     """How the model of a cluster is opened: so many vote that a majority has as many replicas as are asked for."""
-    return {"voters": 2 * arguments.replicas - 1, "data_dir": data_dir, "election_timeout": ELECTION_TIMEOUT}
+    voters = 2 * (arguments.replicas or REPLICAS) - 1
+    return {"voters": voters, "data_dir": data_dir, "election_timeout": ELECTION_TIMEOUT}
 
 
 def witness(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Vote in the cluster until the command ends; it holds all sessions and waiting messages, as each voter does."""
-    if arguments.shared is None:
-        raise ConfigurationError("--witness: give the name of the cluster with --shared")
     with open_endpoint(arguments, output) as endpoint:
         endpoint.model(arguments.shared, **voting(arguments, arguments.data_dir))
         with common.until_ended(arguments.duration):
@@ -181,6 +193,8 @@ def show(arguments: argparse.Namespace, output: CommandOutput, what: str) -> int
         except glue.NoResponderError:
             print("glue mqtt: no door is known on this network", file=sys.stderr)
             return common.FAILURE
+        if not any(reply.payload for reply in replies):
+            print(f"glue mqtt: no {what} at {len(replies)} door{'s' * (len(replies) != 1)}", file=sys.stderr)
         for reply in sorted(replies, key=lambda reply: reply.responder):
             for one in reply.payload:
                 words = [

@@ -25,11 +25,16 @@ def server_context(arguments: argparse.Namespace) -> ssl.SSLContext | None:
             raise ConfigurationError("--tls-ca needs --tls-cert and --tls-key")
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    for file in filter(None, (arguments.tls_cert, arguments.tls_key, arguments.tls_ca)):
+        try:
+            file.read_bytes()
+        except OSError as error:  # `ssl` does not say which file
+            raise ConfigurationError(f"the certificate cannot be used: {file}: {error.strerror}") from None
     try:
         context.load_cert_chain(arguments.tls_cert, arguments.tls_key)
         if arguments.tls_ca is not None:
             context.load_verify_locations(arguments.tls_ca)
             context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"the certificate cannot be used: {error}") from None
+        raise ConfigurationError(f"the certificate cannot be used: {arguments.tls_cert}: {error}") from None
     return context

@@ -197,7 +197,10 @@ def test_a_door_of_a_cluster_keeps_its_state_in_the_model(serve: Callable[..., i
     (mqtt, ["--tls-cert", "x"], "--tls-cert and --tls-key go together"),
     (mqtt, ["--tls-key", "x"], "--tls-cert and --tls-key go together"),
     (mqtt, ["--tls-ca", "x"], "--tls-ca needs --tls-cert and --tls-key"),
-    (mqtt, ["--tls-cert", "/none", "--tls-key", "/none"], "the certificate cannot be used: "),
+    (mqtt, ["--tls-cert", "/none", "--tls-key", "/none"], "the certificate cannot be used: /none: "),
+    (mqtt, ["--tls-port", "8884"], "--tls-port needs --tls-cert and --tls-key"),
+    (mqtt, ["--replicas", "2"], "--replicas: give the name of the cluster with --shared"),
+    (mqtt, ["--witness"], "--witness: give the name of the cluster with --shared"),
     (http, ["serve"], "'serve': expected nothing, `token new NAME` or `token delete NAME`"),
     (http, ["token", "new", "x"], "expected: glue http token new NAME --tokens FILE, or token delete"),
     (http, ["token", "new", "--tokens", "t"], "expected: glue http token new NAME --tokens FILE, or token delete"),
@@ -215,6 +218,22 @@ def test_a_port_that_is_taken_is_told(lan: Lan, capsys: Capture, command: Any) -
         assert command.main([*words, *network(lan)]) == 2
     assert "cannot listen: " in (error := capsys.readouterr().err)
     assert "with --port" in error
+
+
+def test_an_address_of_another_machine_is_told(lan: Lan, capsys: Capture) -> None:
+    assert mqtt.main(["--host", "192.0.2.1", "--port", "0", *network(lan)]) == 2
+    assert "it is not an address of this machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "error"), [
+    (["--port", "abc"], "argument --port: 'abc': expected a port, 0 to 65535"),
+    (["--max-clients", "many"], "argument --max-clients: 'many': expected a whole number"),
+    (["--duration", "long"], "argument --duration: 'long': expected a number"),
+])  # fmt: skip
+def test_a_word_in_place_of_a_number_is_told(capsys: Capture, words: list[str], error: str) -> None:
+    with pytest.raises(SystemExit):
+        mqtt.main(words)
+    assert error in capsys.readouterr().err
 
 
 def test_a_door_for_http_has_tokens_and_tls_and_keeps_messages(

@@ -157,11 +157,12 @@ class Gateway:
         """Take no more clients than files may be open."""
         limits, room = self.broker.limits, connections_of(open_files())
         if room < limits.clients:
+            self.broker.limits = replace(limits, clients=room)
+        if room < 0.9 * limits.clients:  # a little less is worth no line
             logger.info(
                 "this process may open %s files, so it takes %s clients at a time; `ulimit -n` raises it",
                 open_files(), room,
             )  # fmt: skip
-            self.broker.limits = replace(limits, clients=room)
 
     def _address(self) -> str:
         """Where clients reach this door, for other doors to tell: the address that it listens on, and the port."""
