@@ -26,6 +26,7 @@ from tests.recorded.scenes import SCENES
 from tests.recorded.small import SMALL
 from tests.recorded.stores import STORES
 from tests.recorded.wild import WILD
+from tests.recorded.wishes import WISHES
 
 CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
 RUNS: dict[str, Callable[[], str]] = {
@@ -43,6 +44,7 @@ RUNS: dict[str, Callable[[], str]] = {
     **FORMS,
     **HOMES,
     **ANSWERS,
+    **WISHES,
 }
 
 
