@@ -26,13 +26,13 @@ VALUES: tuple[Any, ...] = (
     "$glue/x", "0" * 16, "0" * 17, "x" * 101, "x" * 256, [], [1], [[1, 2]], {},
 )  # fmt: skip
 BYTES = b'\x00\x01\x02\x7f\x80\xff019-"{}[],:/#+x\n'
-MOST = {"wire": 1500, "settings": 900, "storage": 200, "models": 250, "security": 150, "codecs": 120, "captures": 60}
+MOST = {"wire": 1500, "settings": 900, "storage": 200, "models": 250, "security": 150, "codecs": 120, "captures": 110}
 """Inputs of each target, by the module of the target; the doors and endpoints have recorded runs of their own."""
 LAYERS, MOST_OF_LAYERS = ("serialization", "transport", "fragmentation"), 250
 """Targets whose inputs take a whole layer each."""
 PATH = re.compile(r"/(tmp|dev/shm)/\S*/")
 OURS = tuple(f"{Path(glue.__file__).parents[1]}/{part}/" for part in ("glue", "spark"))
-LEFT_OUT = ("spark-capture", "spark-datagrams", "arrow-table", "arrow")
+LEFT_OUT = ("arrow-table", "arrow")
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -86,6 +86,8 @@ def facts(value: Any, depth: int = 4) -> str:
     if value is None or isinstance(value, bool | int | float | str | bytes | bytearray | memoryview):
         return repr(bytes(value) if isinstance(value, bytearray | memoryview) else value)[:200]
     name = type(value).__name__
+    if name == "RecordBatch":  # the columns of captures
+        return repr(value.to_pydict())
     if depth == 0 or callable(value):
         return name
     if isinstance(value, dict):

@@ -101,7 +101,8 @@ class Wishing(Wild):
         options = self.choose(
             local=(False,), max_rate=(2.0, 0, "x"), group=("g", "h", "g/h"), deadline=(0.5, 2.0, 0), last=(1, 5, 0),
             start=("earliest", "latest", "-2s", 3, "soon"), consumer=("c", "d", "c/d"), ordered=(True,),
-            by_hand=(True,), policy=("drop_newest", "drop_oldest", "disconnect", "x"), limit=(1, 6, 0), handling_time=(0.01, 0.2),
+            by_hand=(True,), policy=("drop_newest", "drop_oldest", "disconnect", "x"), limit=(1, 6, 0),
+            handling_time=(0.01, 0.2),
         )  # fmt: skip
         pattern: Any = self.random.choice((self.one_of(PATTERNS), self.one_of(PATTERNS), ["v/1", "w/#"]))
         held = [pair for pair in self.held if hasattr(pair[1], "close")]
