@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.recorded.answers import ANSWERS
+from tests.recorded.commands import COMMANDS
 from tests.recorded.consensus import consensus
 from tests.recorded.crowd import DOORS
 from tests.recorded.features import FEATURES
@@ -45,6 +46,7 @@ RUNS: dict[str, Callable[[], str]] = {
     **HOMES,
     **ANSWERS,
     **WISHES,
+    **COMMANDS,
 }
 
 
