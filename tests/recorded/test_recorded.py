@@ -20,6 +20,7 @@ from tests.recorded.features import FEATURES
 from tests.recorded.forms import FORMS
 from tests.recorded.homes import HOMES
 from tests.recorded.hooks import HOOKS
+from tests.recorded.http_requests import HTTP
 from tests.recorded.members import MEMBERS
 from tests.recorded.models import MODELS
 from tests.recorded.readers import READERS
@@ -47,6 +48,7 @@ RUNS: dict[str, Callable[[], str]] = {
     **ANSWERS,
     **WISHES,
     **COMMANDS,
+    **HTTP,
 }
 
 

@@ -117,13 +117,16 @@ async def publish_many(door: Door, rights: Rights, request: web.Request) -> web.
         try:
             one = orjson.loads(line)
             topic = one["topic"]
-            payload = one["payload"] if "payload" in one else base64.b64decode(one["payload_base64"], validate=True)
+            is_encoded = "payload" not in one and "payload_base64" in one
+            payload = base64.b64decode(one["payload_base64"], validate=True) if is_encoded else one["payload"]
             if not runs or runs[-1][0] != topic:
                 check_topic(topic)
                 check_publish(rights, topic)
                 runs.append((topic, []))
         except (ValueError, KeyError, TypeError) as error:
-            raise ProblemError(400, f"line {place}: {error!r:.200}; nothing was published", line=place) from None
+            missing = f"{error} is missing" if isinstance(error, KeyError) else ""
+            reason = missing or ("expected an object" if isinstance(error, TypeError) else str(error))
+            raise ProblemError(400, f"line {place}: {reason:.200}; nothing was published", line=place) from None
         runs[-1][1].append(payload)
     for topic, payloads in runs:
         await door.endpoint.publish_many(topic, payloads)
