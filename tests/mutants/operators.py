@@ -4,7 +4,8 @@ Each place yields one mutant at most, so that no line counts many times. A mutan
 a survivor prints as a short diff. Left out is what no test can or should notice: annotations, docstrings, log texts,
 `__all__`, `__slots__`, `__repr__`, assertions, imports, code for type checkers alone (overloads, stubs, methods that
 only say that a subclass has them), and the constants of `exempt.py`. So is a change that leaves a program's meaning as
-it is: whether a maximum is replaced by its equal, and in which order two values are compared for equality.
+it is: whether a maximum is replaced by its equal, in which order two values are compared for equality, and a `return`
+or `continue` after which nothing would have come anyway.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }
 SWAPPED_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 EXTREME = "_takes_an_extreme"  # set at a comparison whose boundary does not matter
+LAST = "_is_last"  # set at a `return` or `continue` after which nothing comes
 SYMMETRIC = {*SWAPPED_NAMES, "compare_digest", "isclose", "gcd", "lcm", "hypot"}  # two arguments may change places
 LOGGERS = {"log", "logger", "LOG", "LOGGER", "_log", "_logger", "logging", "warnings"}
 UNSEEN_FUNCTIONS = {"__repr__", "__hash__", "__init_subclass__"}
@@ -121,6 +123,10 @@ def _proposals(tree: ast.Module, random: Random) -> Iterator[Proposal]:
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.IfExp) and _chooses_an_extreme(node):
             setattr(node.test, EXTREME, True)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            _mark_last(node.body, ast.Return)
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            _mark_last(node.body, ast.Continue)
     yield from _walk(tree, random, None)
 
 
@@ -150,6 +156,25 @@ def _chooses_an_extreme(node: ast.If | ast.IfExp) -> bool:
         case ast.IfExp(test=ast.Compare(left=a, comparators=[b]), body=c, orelse=d):
             return {_text(a), _text(b)} == {_text(c), _text(d)}
     return False
+
+
+def _mark_last(body: list[ast.stmt], kind: type[ast.stmt]) -> None:
+    """Mark statements of a kind that end a function or a turn of a loop where it ends anyway."""
+    match body[-1] if body else None:
+        case ast.If(body=first, orelse=second):
+            parts = [first, second]
+        case ast.With(body=first) | ast.AsyncWith(body=first):
+            parts = [first]
+        case ast.Try(body=first, handlers=handlers, orelse=second, finalbody=[]):
+            parts = [*(handler.body for handler in handlers), second or first]
+        case ast.Match(cases=cases):
+            parts = [case.body for case in cases]
+        case last:
+            if isinstance(last, kind) and getattr(last, "value", None) is None:
+                setattr(last, LAST, True)
+            return
+    for part in parts:
+        _mark_last(part, kind)
 
 
 def _assigns(statement: ast.stmt, names: Collection[str]) -> bool:
@@ -276,11 +301,11 @@ def _statement(node: ast.AST, function: ast.AST | None) -> Iterator[Proposal]:
             yield node, "pass", "removed deletion"
         case ast.Break():
             yield node, "pass", "removed break"
-        case ast.Continue():
+        case ast.Continue() if not hasattr(node, LAST):
             yield node, "pass", "removed continue"
         case ast.Raise():
             yield node, "pass", "removed raise"
-        case ast.Return(value=None) if function is not None:
+        case ast.Return(value=None) if function is not None and not hasattr(node, LAST):
             yield node, "pass", "removed return"
         case ast.Return(value=ast.expr() as value):
             returns = getattr(function, "returns", None)

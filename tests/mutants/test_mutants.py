@@ -91,6 +91,34 @@ def test_no_bug_is_planted_in_what_never_runs() -> None:
     assert {line for seed in range(20) for line in planted(DECLARED, seed)} == {11, 12, 13}
 
 
+ENDS = """
+def f(self, values):
+    for value in values:
+        try:
+            self.take(value)
+        except KeyError:
+            continue
+    for value in values:
+        if value:
+            continue
+        self.take(value)
+    with self.lock:
+        if self.a:
+            return
+        elif self.b:
+            self.take(0)
+            return
+    self.take(1)
+    if self.c:
+        return
+"""
+
+
+def test_what_ends_where_the_end_is_anyway_is_no_place_for_a_bug() -> None:
+    assert {line for seed in range(20) for line, text in planted(ENDS, seed).items() if text == "pass"} >= {10, 14, 17}
+    assert not {7, 20} & {line for seed in range(20) for line in planted(ENDS, seed)}
+
+
 @pytest.mark.parametrize(
     ("line", "became"),
     [
