@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
+from glue.security.blocks import MOST
 from glue.security.runs import LAST
 
 TRIAL: Final = 128
@@ -12,8 +13,9 @@ TRIAL: Final = 128
 SPAN: Final = 4096
 """Datagrams of blocks that are granted while blocks open: 6 MB."""
 PATIENCE: Final = 32
-"""Trains in one piece before the first grant. After each failure it takes `SETBACK` times as many, until as many trains
-with blocks have opened: a failure in a thousand costs less than to be without blocks."""
+"""System calls' worth of datagrams in one piece before the first grant; trains that follow each other are read as one.
+After each failure it takes `SETBACK` times as many, until as many with blocks have opened: a failure in a thousand
+costs less than to be without blocks."""
 SETBACK: Final = 8
 _LONGEST: Final = 1 << 20
 ENDINGS: Final = 4
@@ -56,24 +58,24 @@ class Granting:
         self.is_on = False
         self.is_ending = False  # whether the life is to be told that it may use no number
         self._endings = 0
-        self._runs = 0  # trains in one piece, or with blocks, since that is on or off
+        self._runs = 0  # system calls' worth in one piece, or with blocks, since that is on or off
         self._needed = PATIENCE
 
-    def arrived(self, next: int) -> bool:
-        """Note a train in one piece, but no block, before the number `next`; return whether to grant more."""
+    def arrived(self, next: int, count: int) -> bool:
+        """Note `count` datagrams in one piece, but no block, before the number `next`; return whether to grant more."""
         if self.is_on:
             return next > self.until and self._extend(next + TRIAL)
-        self._runs += 1
+        self._runs += -(-count // MOST)
         if self._runs < self._needed:
             return False
         self.is_on, self._runs = True, 0
         return self._extend(next + TRIAL)
 
-    def opened(self, next: int) -> bool:
-        """Note a train with blocks before the number `next` that opened; return whether to grant more."""
+    def opened(self, next: int, count: int) -> bool:
+        """Note `count` datagrams, with blocks, before the number `next` that opened; return whether to grant more."""
         if not self.is_on:
             return False
-        self._runs += 1
+        self._runs += -(-count // MOST)
         if self._runs >= self._needed:
             self._needed, self._runs = max(self._needed // SETBACK, PATIENCE), 0
         return next + SPAN // 2 > self.until and self._extend(next + SPAN)

@@ -200,7 +200,7 @@ class Sealing:
         granting = opener.life.granting
         is_told = granting.is_ending
         if count >= LEAST and first < MULTICAST:
-            is_told |= (granting.opened if opened[1] else granting.arrived)(number + count)
+            is_told |= (granting.opened if opened[1] else granting.arrived)(number + count, count)
         if is_told and train.address:
             self.granted[train.address] = opener.life
         return opened[0]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.security.streams import Stream
 from tests.support.lan import Lan
 
 
@@ -15,3 +16,11 @@ def lan() -> Iterator[Lan]:
     made = Lan()
     yield made
     made.close()
+
+
+@pytest.fixture
+def stream() -> Stream:
+    """A stream in which blocks are granted."""
+    made = Stream()
+    made.go_on_until_blocks()
+    return made

@@ -15,68 +15,15 @@ from glue.contract import Train
 from glue.contract.sealed import FORMATS
 from glue.endpoint.core import id_of
 from glue.fastpath.stack import FastStack
-from glue.security import new_key, rotated
-from glue.security.blocks import BLOCKS, PARTS
-from glue.security.granting import PATIENCE, TRIAL, Grant, Granting
+from glue.security import new_key
+from glue.security.blocks import BLOCKS
+from glue.security.granting import PATIENCE, TRIAL
 from glue.security.runs import OVERHEAD, PREFIX_SIZE
 from glue.simulation import Conditions, World
 from glue.stack import SECURITY
-from tests.security.pair import HEADER, KEY, OTHER_KEY, Member, acquainted, deliver
+from tests.security.pair import KEY, OTHER_KEY
+from tests.security.streams import COUNT, NUMBERS, SIZE, Stream
 from tests.security.test_identities import HALL, THIEF, layer, meet
-
-BEGINNING = HEADER % b"0123456789abcdef"
-SIZE = 200
-COUNT = 20
-NUMBERS = slice(PREFIX_SIZE, PREFIX_SIZE + 4)
-
-
-class Stream:
-    """Trains from the kitchen to the hall, each in one piece. Each datagram inside is another one."""
-
-    def __init__(self) -> None:
-        self.kitchen, self.hall = Member("kitchen"), Member("hall")
-        acquainted(self.kitchen, self.hall)
-        self.made = 0
-
-    def plain(self, count: int = COUNT) -> bytes:
-        """The next train, before it is sealed. Its last datagram is shorter."""
-        self.made += count
-        found = [(b"%b%d" % (BEGINNING, self.made - left)).ljust(SIZE) for left in range(count, 0, -1)]
-        return b"".join(found)[:-20]
-
-    def sealed(self, plain: bytes) -> bytes:
-        """A train, as it leaves."""
-        return bytes(self.kitchen.layer.send(0.0, [Train(self.hall.address, plain, SIZE)])[0].data)
-
-    def arrives(self, data: bytes, segment: int = SIZE + OVERHEAD) -> bytes:
-        """What the hall opens of a train; what it sends in return arrives, too."""
-        up, down = self.hall.layer.receive(0.0, [Train(self.kitchen.address, data, segment)])
-        for train in down:
-            self.kitchen.layer.receive(0.0, [Train(self.hall.address, bytes(train.data), train.segment)])
-        return b"".join(bytes(train.data) for train in up)
-
-    def go_on_until_blocks(self, patience: int = PATIENCE) -> None:
-        """Send trains until blocks are granted."""
-        for _ in range(patience):
-            plain = self.plain()
-            sealed = self.sealed(plain)
-            assert sealed[0] not in BLOCKS
-            assert self.arrives(sealed) == plain
-
-    def block(self) -> tuple[bytes, bytes]:
-        """A train, and the block that it is sealed as."""
-        plain = self.plain()
-        sealed = self.sealed(plain)
-        assert sealed[0] in PARTS
-        return plain, sealed
-
-
-@pytest.fixture
-def stream() -> Stream:
-    """A stream in which blocks are granted."""
-    made = Stream()
-    made.go_on_until_blocks()
-    return made
 
 
 def test_a_stream_goes_over_to_blocks_and_all_arrives(stream: Stream) -> None:
@@ -196,36 +143,6 @@ def test_a_replay_of_a_block_is_refused_and_ends_no_grant(stream: Stream) -> Non
     assert life.granting.is_on
 
 
-def test_a_stranger_and_another_life_can_grant_nothing() -> None:
-    stream = Stream()
-    kitchen, hall = stream.kitchen, stream.hall
-    stranger, attic = Member("stranger", key=OTHER_KEY), Member("attic")
-    grants = [Grant(kitchen.layer.sealer.salt, 10**6), Grant(hall.layer.sealer.salt, 10**6)]
-    for member, grant in ((stranger, grants[0]), (attic, grants[0]), (hall, grants[1])):
-        body = grant.encode()
-        sealed = bytes(member.layer.seal(body, len(body), kitchen.address))
-        kitchen.receive([((), sealed)], hall.address)
-    assert stream.sealed(stream.plain())[0] not in BLOCKS
-    for body in (grants[0].encode()[:-1], grants[0].encode() + b"\0", b"\x03"):
-        assert Grant.parse(body) is None
-
-
-def test_after_a_rotation_blocks_begin_anew(stream: Stream) -> None:
-    new = rotated(KEY, Random(5).randbytes)
-    stream.hall.layer.set_key(new)
-    stream.kitchen.layer.set_key(new)
-    for _ in range(TRIAL):
-        plain = stream.plain()
-        assert stream.arrives(stream.sealed(plain)) == plain
-    stream.block()
-
-
-def test_another_life_at_the_same_address_gets_no_blocks(stream: Stream) -> None:
-    again = Member("hall", seed=9)
-    deliver(again, stream.kitchen, again.send(b"back"))
-    assert stream.sealed(stream.plain())[0] not in BLOCKS
-
-
 def test_members_with_identities_seal_blocks_for_each_other_alone() -> None:
     hall, thief = layer("hall"), layer("thief")
     meet(hall, thief)
@@ -268,16 +185,6 @@ def test_a_stream_over_a_path_that_cuts_trains_delivers_each_datagram_once_at_mo
                 opened += [up[at : at + SIZE] for at in range(0, len(up), SIZE)] if len(pieces) == 1 else []
         assert len(opened) == len(set(opened))
         assert sent.issuperset(opened)
-
-
-def test_grants_grow_while_blocks_open_and_become_rare_when_they_fail() -> None:
-    granting = Granting()
-    assert [granting.arrived(number) for number in range(PATIENCE)].index(True) == PATIENCE - 1
-    assert granting.opened(100)
-    assert not granting.opened(200)
-    granting.failed(0)
-    assert not granting.opened(10**6)
-    assert sum(granting.arrived(number) for number in range(8 * PATIENCE)) == 1
 
 
 def frame_of(payload: bytes) -> bytes:
@@ -344,66 +251,6 @@ def test_a_stream_does_not_stall_when_its_trains_do_not_arrive_in_one_piece_any_
     assert refused["refused: not a whole block"] < 8 * COUNT
 
 
-def test_a_sender_is_told_to_end_blocks_by_the_next_datagram_that_opens_and_not_before(stream: Stream) -> None:
-    _, sealed = stream.block()
-    for _ in range(100):
-        up, down = stream.hall.layer.receive(0.0, [Train(stream.kitchen.address, sealed[:-1], SIZE + OVERHEAD)])
-        assert not up
-        assert not down
-    assert stream.arrives(stream.sealed(stream.plain(1))) != b""
-    assert stream.sealed(stream.plain())[0] not in BLOCKS
-    told = 0
-    for _ in range(100):  # who adds datagrams does not make an endpoint tell it again and again
-        stream.hall.layer.receive(0.0, [Train(stream.kitchen.address, sealed[:-1], SIZE + OVERHEAD)])
-        alone = stream.sealed(stream.plain(1))
-        told += len(stream.hall.layer.receive(0.0, [Train(stream.kitchen.address, alone, SIZE + OVERHEAD)])[1])
-    assert told <= 4
-
-
-def test_a_member_with_an_identity_grants_no_blocks_for_another() -> None:
-    hall, thief = layer("hall"), layer("thief")
-    meet(hall, thief)
-    body = Grant(hall.sealer.salt, 10**6).encode()
-    grant = thief.send(0.0, [Train(HALL, body, len(body))])[0]
-    other = ("10.0.0.9", 1)
-    life = hall.lives.fresh[0]
-    hall.receive(0.0, [Train(other, bytes(grant.data), grant.segment)])
-    hall.sealer.meet(other, life)
-    plain = (b'{"glue":[1,1,"%s",1,0]}\n' % id_of("hall").encode() + bytes(100)) * COUNT
-    assert bytes(hall.send(0.0, [Train(other, plain, len(plain) // COUNT)])[0].data)[0] not in BLOCKS
-
-
-def test_members_with_identities_seal_no_blocks_with_the_key_of_the_group() -> None:
-    hall, thief = layer("hall"), layer("thief")
-    meet(hall, thief)
-    body = Grant(thief.sealer.salt, 10**6).encode()
-    grant = hall.send(0.0, [Train(THIEF, body, len(body))])[0]
-    thief.receive(0.0, [Train(HALL, bytes(grant.data), grant.segment)])
-    plain = (b'{"glue":[1,1,"%s",1,0]}\n' % id_of("thief").encode() + bytes(100)) * COUNT
-    train = Train(HALL, plain, len(plain) // COUNT)
-    assert bytes(thief.send(0.0, [train])[0].data)[0] in BLOCKS
-    thief.sealer.partners.clear()  # it has met too many
-    sealed = thief.send(0.0, [train])[0]
-    data = bytes(sealed.data)
-    assert data[0] not in BLOCKS
-    hall.receive(0.0, [Train(THIEF, data, sealed.segment)])
-    assert hall.statistics["refused: not sealed for this endpoint alone"] == COUNT
-
-
-def test_rare_failures_are_forgiven_when_as_many_blocks_opened_as_trains_were_waited_for() -> None:
-    granting, at = Granting(), 0
-    for _ in range(20):
-        waited = 0
-        while not granting.is_on:
-            at, waited = at + COUNT, waited + 1
-            granting.arrived(at)
-        assert waited <= 8 * PATIENCE
-        for _ in range(8 * PATIENCE):
-            at += COUNT
-            granting.opened(at)
-        granting.failed(at)
-
-
 def test_captures_lose_no_frame_when_many_blocks_are_begun(stream: Stream) -> None:
     _, sealed = stream.block()
     size = SIZE + OVERHEAD
@@ -419,13 +266,3 @@ def test_captures_lose_no_frame_when_many_blocks_are_begun(stream: Stream) -> No
     found += opener.rest()
     assert len(found) == BEGUN + 10
     assert [frame for frame in found if frame[28:] == sealed[: 3 * size]] != []
-
-
-def test_a_grant_from_before_a_rotation_does_not_count_after_it(stream: Stream) -> None:
-    body = Grant(stream.kitchen.layer.sealer.salt, 10**6).encode()
-    late = bytes(stream.hall.layer.send(0.0, [Train(stream.kitchen.address, body, len(body))])[0].data)
-    new = rotated(KEY, Random(5).randbytes)
-    stream.kitchen.layer.set_key(new)
-    stream.kitchen.layer.sealer.use(new.newest)
-    stream.kitchen.receive([((), late)], stream.hall.address)
-    assert stream.sealed(stream.plain())[0] not in BLOCKS

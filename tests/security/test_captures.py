@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,18 +22,36 @@ from glue.cmd.played import opened as play_opened
 from glue.cmd.record import frames_opened
 from glue.endpoint.secrets import read_key, write_secret
 from glue.security import new_key, rotated
-from glue.settings import effective
+from glue.settings import Settings, effective
 from tests.security.pair import KEY, OTHER_KEY, Member
 from tests.support.lan import PATIENCE, Ear, Lan
 
 
-def test_a_recorded_endpoint_is_read_with_the_key_and_not_without(
-    lan: Lan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    key, sealed, opened = tmp_path / "plant.key", tmp_path / "sealed.pcapng", tmp_path / "opened.pcapng"
-    write_secret(key, new_key(os.urandom).to_text())
-    kitchen = lan.start("kitchen", key=key, network=tap(sealed, "kitchen"))
-    hall = lan.start("hall", key=key)
+class Recorded(NamedTuple):
+    """A capture of a sealed endpoint, its key file, and the settings of its network."""
+
+    path: Path
+    key: Path
+    settings: dict[str, Any]
+
+    @property
+    def frames(self) -> list[bytes]:
+        """The frames, opened."""
+        [copy] = opened_copies(
+            [self.path.parent / "sealed*"], Path(tempfile.mkdtemp(dir=self.path.parent)), read_key(self.key)
+        )
+        assert Path(copy).name == self.path.name
+        return [frame.data for frame in Capture(copy)]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    """The capture of an endpoint that has published a short and a long message."""
+    folder, lan = tmp_path_factory.mktemp("recorded"), Lan()
+    found = Recorded(folder / "sealed.pcapng", folder / "plant.key", lan.settings)
+    write_secret(found.key, new_key(os.urandom).to_text())
+    kitchen = lan.start("kitchen", key=found.key, network=tap(found.path, "kitchen"))
+    hall = lan.start("hall", key=found.key)
     ear = Ear()
     hall.subscribe("x", ear)
     assert kitchen.wait_for_subscribers("x", 1, timeout=PATIENCE)
@@ -38,43 +59,59 @@ def test_a_recorded_endpoint_is_read_with_the_key_and_not_without(
     kitchen.publish("x", bytes(100_000))
     ear.wait(2)
     kitchen.close()
-    assert b"temperature" not in sealed.read_bytes()
-    assert command.main(["open", str(sealed), "--key", str(key), "--output", str(opened)]) == 0
+    yield found
+    lan.close()
+
+
+def test_a_recorded_endpoint_is_read_with_the_key_and_not_without(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened, wrong = tmp_path / "opened.pcapng", tmp_path / "wrong.key"
+    assert b"temperature" not in recorded.path.read_bytes()
+    assert command.main(["open", str(recorded.path), "--key", str(recorded.key), "--output", str(opened)]) == 0
     assert "frames opened" in capsys.readouterr().out
     assert opened.stat().st_mode & 0o777 == 0o600
     payloads = [payload_of(frame.data, frame.link) for frame in Capture(opened)]
     assert all(payload is not None and payload[:1] in (b"{", b"\x01") for payload in payloads)
     assert any(payload is not None and b"the temperature is 21.5" in payload for payload in payloads)
-    frames = [frame.data for frame in Capture(opened)]
-    [copy] = opened_copies([tmp_path / "sealed*"], tmp_path, read_key(key))
-    assert [frame.data for frame in Capture(copy)] == frames
-    assert Path(copy).name == "sealed.pcapng"
-    written: list[bytes] = []
-    link = next(iter(Capture(sealed))).link
-    write = frames_opened(effective({"key": str(key)}), link)(lambda time, frame, size, *way: written.append(frame))
-    for frame in Capture(sealed):
-        write(frame.time_ns, frame.data, len(frame.data), 1)
-    assert written == frames
-    written.clear()
-    operator, rotation = tmp_path / "operator.key", rotated(read_key(key), os.urandom)
+    assert [frame.data for frame in Capture(opened)] == recorded.frames
+    write_secret(wrong, new_key(os.urandom).to_text())
+    assert command.main(["open", str(recorded.path), "--key", str(wrong), "--output", str(opened)]) == 1
+    assert f"{wrong} opens none of those that are sealed" in capsys.readouterr().out
+
+
+def test_a_recorder_with_the_key_writes_opened_frames_also_after_a_rotation(recorded: Recorded, tmp_path: Path) -> None:
+    def written(settings: Settings, before: Callable[[], object] = lambda: None) -> list[bytes]:
+        found: list[bytes] = []
+        write = frames_opened(settings, link)(lambda time, frame, size, *way: found.append(frame))
+        before()
+        for frame in Capture(recorded.path):
+            write(frame.time_ns, frame.data, len(frame.data), 1)
+        return found
+
+    [link] = {frame.link for frame in Capture(recorded.path)}
+    assert written(effective({"key": str(recorded.key)})) == recorded.frames
+    operator, rotation = tmp_path / "operator.key", rotated(read_key(recorded.key), os.urandom)
     write_secret(operator, new_key(os.urandom).to_text())
-    write = frames_opened(effective({"key": str(operator)}), link)(
-        lambda time, frame, size, *way: written.append(frame)
-    )
-    write_secret(operator, rotation.to_text(), replaces=True)
-    for frame in Capture(sealed):
-        write(frame.time_ns, frame.data, len(frame.data), 1)
-    assert written == frames  # the file changed meanwhile
-    assert frames_opened(effective({}, {"GLUE_KEY": str(key)}), link)(write) is write
+    settings = effective({"key": str(operator)})
+    assert written(settings, lambda: write_secret(operator, rotation.to_text(), replaces=True)) == recorded.frames
+
+    def write(*frame: object) -> None:
+        """Write nothing."""
+
+    assert frames_opened(effective({}, {"GLUE_KEY": str(recorded.key)}), link)(write) is write
+
+
+def test_a_sealed_recording_is_played_with_its_key_alone(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with ExitStack() as stack:
-        assert play_opened(stack, [str(sealed)], str(key)) != [str(sealed)]
+        assert play_opened(stack, [str(recorded.path)], str(recorded.key)) != [str(recorded.path)]
     wrong = tmp_path / "wrong.key"
     write_secret(wrong, new_key(os.urandom).to_text())
-    assert command.main(["open", str(sealed), "--key", str(wrong), "--output", str(opened)]) == 1
-    assert f"{wrong} opens none of those that are sealed" in capsys.readouterr().out
     for options, told in ((["--key", str(wrong)], f"{wrong} does not open them"), ([], "name their key with --key")):
-        settings = ["--interface", str(lan.settings["interface"]), "--network-id", str(lan.settings["network_id"])]
-        assert play.main([str(sealed), *settings, *options, "--speed", "0"]) == 1
+        options += [f"--{name.replace('_', '-')}={recorded.settings[name]}" for name in ("interface", "network_id")]
+        assert play.main([str(recorded.path), *options, "--speed", "0"]) == 1
         assert told in capsys.readouterr().out
 
 
