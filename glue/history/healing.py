@@ -37,10 +37,14 @@ TURN = 5.0
 """Seconds after which a comparison gives way to one with another partner that is due, and begins anew after it."""
 EMPTY = 64
 """Pages in a row without a message, after which a partner counts as without what it was asked for."""
+PAGES = 2
+"""Pages that were fetched and are not stored yet, at most: a slow disk is waited for, and nothing is fetched twice."""
+LOOK, REFUSED = 0.02, 30.0
+"""Seconds between two looks whether a page is stored, and after which it counts as refused."""
 STREAM_GAPS = 64
 """Gaps of one stream that are asked for in one comparison."""
-ROOM = 1 << 20
-"""Bytes of a page."""
+ROOM = 1 << 17
+"""Bytes of a page, so small that live messages wait for some milliseconds at most while it is read."""
 REPLAYED = 8
 """The flag of records that were fetched."""
 
@@ -111,6 +115,8 @@ class Healer:
         self._asked: Request | None = None
         self._due = inf
         self._tries = 0
+        self._unstored: deque[tuple[Stream, int]] = deque()  # the last message of each fetched page
+        self._look_at, self._refused_at = inf, inf
 
     # ---------------------------------------------------------------------------------------------- peers
 
@@ -167,6 +173,8 @@ class Healer:
         """When `advance` is due (monotonic seconds)."""
         if self._asked is not None:
             return self._due
+        if self._unstored and self._look_at < inf:
+            return self._look_at
         if self._work is not None:
             return -inf
         return min((partner.check_at for partner in self._partners.values()), default=inf)
@@ -182,6 +190,8 @@ class Healer:
                 self._due = now + REPEAT * 2**self._tries
                 return self._work.peer, self._asked
             self._end(now)
+        if self._waits_for_disk(now):
+            return None
         while self._work is not None or self._begin(now):
             assert self._work is not None
             request = self._next(now, self._work, unix_time)
@@ -189,6 +199,18 @@ class Healer:
                 self._asked, self._tries, self._due = request, 0, now + REPEAT
                 return self._work.peer, request
         return None
+
+    def _waits_for_disk(self, now: float) -> bool:
+        """Whether what was fetched is to be stored first; before a new comparison, all of it."""
+        while self._unstored:
+            stream, number = self._unstored[0]
+            state = self._log.state(stream)
+            if now < self._refused_at and (state is None or number not in state.held):
+                break
+            self._unstored.popleft()
+        waits = len(self._unstored) >= (PAGES if self._work is not None else 1)
+        self._look_at = now + LOOK if waits else inf
+        return waits
 
     def _begin(self, now: float) -> bool:
         """Begin the comparison that is due; returns whether there is one."""
@@ -279,7 +301,11 @@ class Healer:
             return None
         self._asked, self._due = None, inf
         if request.ranges:
-            return self._take_ranges(work, partner, request, page)
+            records = self._take_ranges(work, partner, request, page)
+            if records:
+                self._unstored.append((records[-1].stream, records[-1].stop - 1))
+                self._refused_at = now + REFUSED
+            return records
         if request.digest:
             self._take_digests(work, page)
         else:

@@ -22,6 +22,9 @@ REST = 20.0
 TOPICS = "node/a", "node/b", "node/c"
 CALM = 2 * REST + 15.0
 SENT_ASLEEP = 400  # datagrams before a publisher notices that a node sleeps: first windows of 3 * 128 and 16 frames
+TIMES_ASLEEP = (
+    10  # half seconds of one sleep in which a publisher sends something: what is resent again and again has more
+)
 
 Key = tuple[str, int, str]
 
@@ -40,6 +43,7 @@ class Node:
         self.due: dict[Key, set[int]] = {}
         self.asleep_since = float("inf")
         self.sent_asleep: dict[Any, set[bytes]] = defaultdict(set)
+        self.sent_when: dict[Any, set[int]] = defaultdict(set)  # half seconds
         self.woke = 0
         endpoint.on_gap = self.note_gap
         endpoint.subscribe("node/#", self.take)
@@ -152,6 +156,8 @@ class Swarm:
                     sent = node.sent_asleep[place]
                     sent.add(crossing.data)  # the network may double it
                     assert len(sent) <= SENT_ASLEEP, "too much is sent to an endpoint that sleeps"
+                    node.sent_when[place].add(int(self.world.time * 2))
+                    assert len(node.sent_when[place]) <= TIMES_ASLEEP, "an endpoint that sleeps is sent to for ever"
 
     def publish(self) -> None:
         """Publish some messages on a topic."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from glue.history import eras
+from glue.history import eras, healing
 from glue.history.healing import Healer
 from glue.history.kept import KeptHistory
 from glue.history.wire import Page, Request
@@ -272,6 +272,32 @@ def test_a_keeper_whose_lists_never_end_keeps_no_other_from_healing(seed: int) -
     world.network.heal()
     world.run(20.0)
     assert [[*state.durable] for _, state in apart._keepers[0].log.streams(lambda topic: True)] == [[(1, 21)]]
+
+
+def test_nothing_is_fetched_twice_while_a_slow_disk_stores_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(healing, "ROOM", 20_000)
+    world = World()
+    publisher, full, slow = (world.endpoint(name) for name in ("publisher", "full", "slow"))
+    full.keep("log/#")
+    world.run(3.0)
+    for number in range(500):
+        publisher.publish("log/a", f"{number:0200}")
+    world.run(1.0)
+    publisher.crash()
+    slow.keep("log/#")
+    history: Any = slow._core.history
+    ((log, (healer, store)),) = history._healers.items()
+    busy_until = world.time
+
+    def later(records: Any) -> None:  # a page takes a second
+        nonlocal busy_until
+        busy_until = max(busy_until, world.time) + 1.0
+        world.at(busy_until, lambda: store(records))
+
+    history._healers[log] = healer, later
+    world.run(15.0)
+    assert [[*state.durable] for _, state in slow._keepers[0].log.streams(lambda topic: True)] == [[(1, 501)]]
+    assert slow.statistics["endpoint"]["messages fetched by keepers"] == 500
 
 
 Patch = pytest.MonkeyPatch
