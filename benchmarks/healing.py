@@ -45,7 +45,8 @@ def heal(folder: str) -> None:
         for line in sys.stdin:
             if line.strip() == "keep":
                 endpoint.keep("log/#", data_dir=folder)
-            print(endpoint.statistics["endpoint"]["messages fetched by keepers"], flush=True)
+            fetched = endpoint.statistics["endpoint"]["messages fetched by keepers"]
+            print(fetched, time.process_time(), flush=True)
 
 
 def fill(megabytes: int) -> None:
@@ -86,9 +87,28 @@ def one_round(asking: glue.Endpoint, seconds: float, heals: bool) -> tuple[float
         after = trips(asking, seconds)
         process.stdin.write("stay\n")
         process.stdin.close()
-        fetched = int(process.stdout.readlines()[-1])
+        fetched = int(process.stdout.readlines()[-1].split()[0])
         process.wait(30)
     return after[0] / before[0], after[1] / before[1], fetched
+
+
+def share_of_a_core(seconds: float, heals: bool) -> float:
+    """The processor time of the endpoint without other traffic, as a share of one core."""
+    with tempfile.TemporaryDirectory(prefix="glue-healing-") as folder:
+        command = [sys.executable, "-m", "benchmarks.healing", "--heal", folder]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        used = []
+        for word, pause in (("keep" if heals else "stay", 2.0), ("stay", seconds), ("stay", 0.0)):
+            process.stdin.write(f"{word}\n")
+            process.stdin.flush()
+            used.append(float(process.stdout.readline().split()[1]))
+            time.sleep(pause)
+        process.stdin.close()
+        process.wait(30)
+    return (used[2] - used[1]) / seconds
 
 
 def main() -> None:
@@ -121,6 +141,8 @@ def main() -> None:
                 found = one_round(asking, arguments.seconds, heals)
                 ratios[heals].append(found[0])
                 print(f"{'heals' if heals else 'rests':8}{found[0]:14.3f}{found[1]:8.2f}{found[2]:10,}", flush=True)
+        shares = [share_of_a_core(arguments.seconds, heals) for heals in (True, False)]
+        print(f"processor time without other traffic: {shares[0]:.1%} of a core, {shares[1]:.1%} while it rests")
         full.stdin.close()
         healing, resting = (statistics.median(ratios[heals]) for heals in (True, False))
         print(f"median: {healing:.3f} while it heals, {resting:.3f} while it rests: {healing / resting - 1:+.1%}")
