@@ -30,6 +30,7 @@ PIECE = 1 << 20
 """Bytes requested from a decompressor at once. Of these, the part before a fault in compressed data is lost, too."""
 
 ENDINGS = (".pcap", ".pcapng", ".cap")
+MCAP = b"\x89MCAP"
 PACKED_ENDINGS = ("", ".gz", ".zst")
 COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -118,6 +119,8 @@ class CaptureFile:
                 return kind(self.header)
             except ValueError:
                 continue
+        if self.header.startswith(MCAP):
+            raise CaptureError(f"{self.path}: an MCAP file has messages, no datagrams; read.format('mcap') reads it")
         raise CaptureError(f"{self.path}: neither pcap nor pcapng: it starts with {self.header[:8].hex(' ')}")
 
     def open(self) -> Any:

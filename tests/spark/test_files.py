@@ -134,6 +134,9 @@ def test_what_is_no_capture_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "trace.pcap").write_bytes(b"PK\3\4 something else altogether")
     with pytest.raises(CaptureError, match=r"trace\.pcap: neither pcap nor pcapng: it starts with 50 4b 03 04"):
         partitions([str(tmp_path / "trace.pcap")])
+    (tmp_path / "day.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(9))
+    with pytest.raises(CaptureError, match=r"day\.mcap: an MCAP file has messages, no datagrams"):
+        partitions([str(tmp_path / "day.mcap")])
     with pytest.raises(CaptureError, match="no capture there"):
         partitions([str(tmp_path / "missing.pcap")])
 
