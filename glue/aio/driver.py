@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
+from glue._lazy import preload
 from glue.aio.subscription import Subscription
 from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Rung, Train
 from glue.drivers.lifetime import Lifetime
-from glue.drivers.preload import preload
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
 from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore

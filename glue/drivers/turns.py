@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from glue._lazy import preload
 from glue.contract import HIGH, Delivery, Event, Network, Publication, Train
 from glue.contract.fastpath import offered
 from glue.drivers.backpressure import Backpressure
@@ -24,7 +25,6 @@ from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import Lifetime
 from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
-from glue.drivers.preload import preload
 from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import EndpointCore

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import glue
-from glue.drivers import preload
+from glue import _lazy as preload
 
 TURNS = ("contract", "discovery", "fastpath", "fragmentation", "network", "serialization", "topics", "transport")
 """Packages whose code runs within turns."""
