@@ -43,22 +43,24 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "tail", "tokens", "topics", "typed",
     )),
     "commands": tuple(f"glue.cmd.{name}" for name in (
-        "facts", "losses", "peers", "tally", "top", "topic_list", "traffic", "words",
+        "consumers", "doctor", "facts", "losses", "peers", "receivers", "simulate", "spy_tree", "tally", "top",
+        "topic_list", "traffic", "words",
     )),
     "network": (
         "glue.capture.filter", "glue.capture.packets", "glue.network.addresses", "glue.network.choice",
         "glue.network.group", "glue.network.loopback", "glue.observing.machine",
         "glue.observing.reports", "glue.recording",
     ),
+    "simulation": ("glue.simulation", "glue.capture.ordering", "glue.capture.pcapng", "glue.settings"),
     "endpoint": ("glue.endpoint",),
     "spark": ("spark.report", "spark.read", "spark.measures", "spark.analyze"),
 }  # fmt: skip
 LEFT_OUT = re.compile(
     r"\.(secrets|recording|model_options|keeping|files|__main__|seeds?)$|\.(sleep|pause|check|wait_for_end|prepare_streams"
-    r"|request_end|interruptible|file_log|opening|at_rest|plot|LazyPattern|MetricsServer|Acknowledger|Ahead|id_of|processor_waits|read_open|read_capture|run|main|parser)\b"
+    r"|request_end|interruptible|file_log|opening|at_rest|plot|LazyPattern|MetricsServer|Acknowledger|Ahead|id_of|processor_waits|train_buffer|_digits|_load|Reception|swarm|read_open|read_capture|run|main|parser)\b"
 )
 FILES = re.compile(r"path$|paths$|file|folder|director|capture|output")
-CALLS, OBJECTS, METHODS = 24, 5, 9
+CALLS, OBJECTS, METHODS = 24, 5, 12
 
 TEXTS = (
     "", "a", "b", "a/b", "a/b/c", "a/+", "a/#", "#", "+/b", "$glue/x", "$share/g/a/#", "x y", "ü/é", "10.0.0.5",
@@ -190,7 +192,7 @@ class Draw:
                 elif parameter.kind is parameter.POSITIONAL_ONLY:
                     break
                 continue
-            if FILES.search(name):
+            if FILES.search(name) and any(word in str(hints.get(name)) for word in ("str", "Path", "IO", "None")):
                 raise UnknownError(f"{name} may be a file")
             value = self.value(hints.get(name, parameter.empty), name, depth)
             if parameter.kind is parameter.POSITIONAL_ONLY:
@@ -257,7 +259,7 @@ def of_function(name: str, function: Callable[..., Any]) -> Line:
 def of_class(name: str, kind: type) -> Line:
     """Make objects, and call their public methods in any order."""
     line = Line(name)
-    members = [(key, value) for key, value in inspect.getmembers(kind) if key[0] != "_"]
+    members = [(key, value) for key, value in inspect.getmembers(kind) if key[:2] != "__"]
     values = [key for key, value in members if isinstance(value, property)]
     usable = {key for key, value in members if str(getattr(value, "__module__", "")).startswith(OURS)}
     usable -= {key for key, value in members if not inspect.isroutine(value)}
@@ -277,7 +279,8 @@ def of_class(name: str, kind: type) -> Line:
                     line.note(f"{value} {facts(getattr(one, value), 4)}")
                 except Exception as error:
                     line.note(f"{value} {type(error).__name__}")
-            line.note(facts(one, 5))
+            line.note(facts(one, 3))
+        line.note(facts(one, 5))
     return line
 
 
@@ -293,7 +296,8 @@ def subjects(room: str) -> Iterator[tuple[str, Any]]:
                 continue
             module = importlib.import_module(name)
             for key, value in sorted(vars(module).items()):
-                if key[0] != "_" and getattr(value, "__module__", "") == name and not LEFT_OUT.search(f"{name}.{key}"):
+                is_own = getattr(value, "__module__", "") == name and not LEFT_OUT.search(f"{name}.{key}")
+                if is_own and (key[0] != "_" or inspect.isfunction(value)):
                     yield f"{name}.{key}", value
 
 
