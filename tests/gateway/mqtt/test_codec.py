@@ -13,6 +13,7 @@ from glue.gateway.mqtt.codes import ProtocolError
 from glue.gateway.mqtt.decoder import Decoder
 from glue.gateway.mqtt.packets import Acknowledgement, Connect, Packet, Publish, Will
 from glue.gateway.mqtt.properties import read_integer, read_properties, write_integer, write_properties
+from glue.gateway.mqtt.runs import read_publications
 from tests.support import mqtt
 
 VERSIONS = (3, 4, 5)
@@ -294,3 +295,12 @@ def test_a_packet_larger_than_the_limit_is_refused_before_it_has_come() -> None:
     list(made.feed(mqtt.connect()))
     with pytest.raises(ProtocolError, match="101 bytes; 100 are allowed"):
         list(made.feed(mqtt.publish("t", bytes(98))[:10]))
+
+
+@pytest.mark.parametrize("size", [1, 100, 124, 125, 126, 127, 128, 200, 1000, 16_000])
+@pytest.mark.parametrize("version", [4, 5])
+def test_equal_packets_of_any_length_below_16_kib_are_one_run(size: int, version: int) -> None:
+    data = mqtt.publish("t", bytes(size), version=version) * 3
+    run, end = read_publications(data, 0, len(data), version, 1 << 20)
+    assert run is not None
+    assert ([*map(len, run.payloads)], end) == ([size] * 3, len(data))

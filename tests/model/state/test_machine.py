@@ -305,3 +305,14 @@ def test_a_snapshot_from_a_peer_with_a_value_of_another_type_is_refused(name: st
     document = {**orjson.loads(State().snapshot()), name: value}
     with pytest.raises(MalformedEntryError):
         State.restore(orjson.dumps(document))
+
+
+def test_a_state_from_a_snapshot_knows_when_its_first_lease_ends() -> None:
+    client = Client()
+    client.run(AcquireLock("a", "me", 5000), AcquireLock("b", "me", 900))
+    state = client.state
+    state.locks.stamp(1000)
+    again = State.restore(state.snapshot())
+    assert (again.locks.first_end, again.locks.next_expiry) == (1900, 1900)
+    assert again.locks.stamp(1899) == []
+    assert again.locks.stamp(1900) == ["b"]
