@@ -48,8 +48,11 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         seen = _read(arguments.judge)
     else:
         observer = Observer(common.settings_from(arguments), common.pause)
-        with output.progress("looking", LOOK):
-            seen = observer.look()
+        try:
+            with output.progress("looking", LOOK):
+                seen = observer.look()
+        except common.Ended:
+            return common.ended_early("doctor")
     if arguments.save is not None:
         Path(arguments.save).write_text(json.dumps(seen.as_dict(), indent=1) + "\n")
     diagnosis = diagnose(seen)

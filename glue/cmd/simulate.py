@@ -89,16 +89,19 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                 output.event("result", text(result), **fields(result))
         return common.SUCCESS
     start, failed, sums = time.monotonic(), 0, Counter[str]()
-    with output.progress("running") as progress, common.waiting():
-        for done, result in enumerate(results(arguments.layer, seeds, arguments.jobs, *conditions), start=1):
-            progress.tell(f"{done:,} of {len(seeds):,} runs, {failed} failed", done / len(seeds))
-            sums["elections"] += result.elections
-            sums["entries committed"] += result.commit_index
-            sums.update({f"{outcome.value} outcomes": count for outcome, count in result.outcomes.items()})
-            sums.update({f"faults: {kind}": count for kind, count in result.faults.items()})
-            if result.violation:
-                failed += 1
-                tell_failure(arguments, result, output)
+    try:
+        with output.progress("running") as progress, common.waiting():
+            for done, result in enumerate(results(arguments.layer, seeds, arguments.jobs, *conditions), start=1):
+                progress.tell(f"{done:,} of {len(seeds):,} runs, {failed} failed", done / len(seeds))
+                sums["elections"] += result.elections
+                sums["entries committed"] += result.commit_index
+                sums.update({f"{outcome.value} outcomes": count for outcome, count in result.outcomes.items()})
+                sums.update({f"faults: {kind}": count for kind, count in result.faults.items()})
+                if result.violation:
+                    failed += 1
+                    tell_failure(arguments, result, output)
+    except common.Ended:
+        return common.ended_early("simulate")
     for name, count in sums.items():
         output.event("sum", f"{count:12,} {name}", name=name, count=count)
     seconds = time.monotonic() - start

@@ -9,11 +9,11 @@ import subprocess
 import threading
 from argparse import Namespace
 from collections import Counter
+from typing import Any
 
 import pytest
 
-import glue
-from glue.cmd import completion, logs, main, topics
+from glue.cmd import common, completion, doctor, logs, main, simulate, topics
 from tests.support.lan import Lan
 
 
@@ -106,21 +106,13 @@ def test_a_command_that_ends_before_its_answer_fails(
     assert capsys.readouterr().err == f"glue {words[0]}: ended before there was an answer\n"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["request", "slow", "b"],
-        ["request", "slow", "b", "--all"],
-        ["consumers", "--wait", "5"],
-        ["consumers", "billing", "a/#", "--forget", "--wait", "5"],
-    ],
-)
-def test_a_command_ends_at_once_while_it_waits_for_an_answer(
-    words: list[str], lan: Lan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("command", "place"), [(doctor, "Observer"), (simulate, "results")])
+def test_ctrl_c_before_a_verdict_is_no_success(
+    command: Any, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(glue.Endpoint, "_all_keepers", lambda self: ["0123456789abcdef"])  # it never answers
-    is_over = threading.Event()
-    lan.start("b").respond("slow", lambda asking: is_over.wait(10))
-    code = ended_soon(lan, words)
-    is_over.set()
-    assert (code, capsys.readouterr().err) == (1, f"glue {words[0]}: ended before there was an answer\n")
+    def end(*_: object) -> None:
+        raise common.Ended
+
+    monkeypatch.setattr(command, place, lambda *_: Namespace(look=end) if command is doctor else end())
+    assert command.main([]) == 1
+    assert capsys.readouterr().err.endswith("ended before there was an answer\n")
