@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.recorded.answers import ANSWERS
 from tests.recorded.commands import COMMANDS
 from tests.recorded.consensus import consensus
 from tests.recorded.crowd import DOORS
@@ -45,7 +44,6 @@ RUNS: dict[str, Callable[[], str]] = {
     **STORES,
     **FORMS,
     **HOMES,
-    **ANSWERS,
     **WISHES,
     **COMMANDS,
     **HTTP,
