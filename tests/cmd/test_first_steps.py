@@ -6,7 +6,6 @@ import json
 import logging
 import shutil
 import subprocess
-import threading
 from argparse import Namespace
 from collections import Counter
 from typing import Any
