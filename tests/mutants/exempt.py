@@ -17,7 +17,6 @@ EXEMPT: dict[str, tuple[str, ...]] = {
     "glue/network/receiver.py": ("LONGEST", "MOST_RESTS"),
     "glue/network/sender.py": ("REMEMBERED",),
     "glue/network/sockets.py": ("LARGEST_BUFFER", "SEND_BUFFER", "SMALLEST_BUFFER"),
-    "glue/security/blocks.py": ("ROOM",),
     "glue/serialization/runs.py": ("FIRST_BLOCK", "PLACES"),
     "glue/topics/plain.py": ("CHUNK_SIZE",),
     "glue/topics/index.py": ("CACHED_LENGTH", "CACHED_TOPICS"),
