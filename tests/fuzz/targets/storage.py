@@ -10,7 +10,7 @@ import orjson
 from glue.consumers.position import Position
 from glue.consumers.positions import Positions
 from glue.endpoint.model_options import open_deltas, open_storage
-from glue.errors import StorageError
+from glue.errors import ConfigurationError, StorageError
 from glue.gateway.mqtt.stored import event_record, read_record
 from glue.model.consensus import LogEntry, Vital
 from glue.model.consensus.items import Kind, Snapshot
@@ -79,9 +79,9 @@ def replica_files_opened(data: bytes) -> None:
     open_storage(disk(**files), Random(2))
 
 
-@target("mergeable-files", lambda: [joined(deltas())], StorageError, mergeable.ForeignError)
+@target("mergeable-files", lambda: [joined(deltas())], StorageError, ConfigurationError)
 def mergeable_files(data: bytes) -> None:
-    """The deltas of mergeable keys."""
+    """The deltas of mergeable keys; a mark of other prefixes is a mistake of the caller."""
     open_deltas(disk(deltas=content(data)), PREFIXES)
 
 
