@@ -14,7 +14,6 @@ from glue.errors import ConfigurationError, StorageError
 from glue.gateway.mqtt.stored import event_record, read_record
 from glue.model.consensus import LogEntry, Vital
 from glue.model.consensus.items import Kind, Snapshot
-from glue.model.mergeable import wire as mergeable
 from glue.model.storage.payloads import base_payload, snapshot_payload, write_payload
 from glue.security import AES_GCM
 from glue.security.at_rest import Chunk, SealedDirectory
