@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from random import Random
+from typing import Any
 
 from glue.model.consensus import Kind, Outcome, Role
 from glue.model.consensus.messages import Append, Appended, Forward, Forwarded, Vote
@@ -225,6 +227,25 @@ def test_a_follower_whose_repairs_overtake_one_another_does_not_wait_for_heartbe
         answers = [("c", answer) for answer in follower.get(*[("a", append) for to, append in reversed(addressed)])]
         addressed = leader.addressed(*answers)
         assert round_trips <= 2 * len(leader.log)  # an entry that is asked about, and one of those that follow
+
+
+def test_repairs_that_overtake_one_another_are_not_sent_again_for_each_refusal() -> None:
+    settings = dataclasses.replace(SETTINGS, append_limit=1, in_flight_limit=16)
+    leader, follower, random = Member("a", [1] * 100, settings=settings), Member("c", [1]), Random(1)
+    leader.lead_and_commit()
+    under_way: list[tuple[str, Any]] = []
+    appended = 0
+    while follower.log != leader.log:
+        if not under_way:
+            under_way.append(("a", leader.wait(0.2)[0]))
+        sender, message = under_way.pop(random.randrange(len(under_way)))  # the network reorders at will
+        if sender == "a":
+            under_way += [("c", answer) for answer in follower.get(("a", message))]
+            continue
+        sent = [("a", append) for to, append in appends(leader.addressed(("c", message))) if to in (None, "c")]
+        under_way += sent
+        appended += len(sent)
+        assert appended < 16 * len(leader.log)  # all that may be in flight, for an entry that is taken
 
 
 def leader_of_megabytes() -> Member:

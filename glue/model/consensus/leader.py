@@ -181,7 +181,8 @@ class Leader(Part):
         else:
             hint = self.core.log.agreeing(answer.index, answer.index_term)
             self._sending.snapshot_again(now, sender, progress, answer.round)
-            progress.refused(answer.refused, hint, answer.round, now)
+            if progress.refused(answer.refused, hint, answer.round, now):
+                progress.since = self._sending.begin_round()
         self._news = True
 
     def on_snapshot_received(self, now: float, sender: str, answer: SnapshotReceived) -> None:
@@ -312,7 +313,7 @@ class Leader(Part):
         if self._news or core.journal.durable_index > core.commit_index:
             self._count()
         beats = now >= self._heartbeat
-        if self._sending.stream(beats or self._commit_is_due(now) or self._reads.wanted_round() > self._sending.round):
+        if self._sending.stream(beats or self._commit_is_due(now) or self._reads.wanted_round() > self._sending.told):
             self._heartbeat, self._tells_commit = now + core.settings.heartbeat, inf
         for peer, progress in self._progress.items():
             self._sending.repair(now, peer, progress)

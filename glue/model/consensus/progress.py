@@ -15,7 +15,8 @@ message that a busy follower cannot read within its lifespan is gone, so the sam
 
 A follower keeps no append that comes too early. If an append in flight is refused, the network has reordered it, and
 the leader asks again at once where the log agrees. On a network that often reorders, waiting would cost a heartbeat for
-almost every entry.
+almost every entry. What was sent before is refused, too, so each new beginning has a round of its own, and refusals of
+earlier ones change nothing: otherwise each of them would begin anew, and all would be sent again for each.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class FollowerProgress:
     * `answered_at`: time of the last answer.
     * `round`: latest round answered.
     * `sent_round` and `sent_at`: round and time of the last unicast.
+    * `since`: the round with which the leader last began anew; refusals of earlier rounds do not count.
     * `flights`: last indices of the appends in flight.
     * `probing`: true while the leader searches where the follower's log agrees. It has asked about `probed`.
     * `patience`: seconds after a unicast in which it is not sent again: a `heartbeat`, or twice the time until one that
@@ -62,7 +64,7 @@ class FollowerProgress:
 
     __slots__ = (
         "allowance", "answered_at", "flights", "heartbeat", "life", "match", "next", "offset", "patience", "probed",
-        "probing", "repeated", "round", "sent_at", "sent_round", "service", "snapshot", "threshold",
+        "probing", "repeated", "round", "sent_at", "sent_round", "service", "since", "snapshot", "threshold",
     )  # fmt: skip
 
     def __init__(self, life: str, answered_at: float, heartbeat: float) -> None:
@@ -72,6 +74,7 @@ class FollowerProgress:
         self.next = 1
         self.round = 0
         self.sent_round = 0
+        self.since = 0
         self.sent_at = answered_at
         self.service = Service.STREAM
         self.probing = False
@@ -107,21 +110,23 @@ class FollowerProgress:
         self.probing = True
         self.flights.clear()
 
-    def refused(self, previous_index: int, hint: int, round: int, now: float) -> None:
+    def refused(self, previous_index: int, hint: int, round: int, now: float) -> bool:
         """Note that the follower refused an append after `previous_index`; its log may agree up to `hint`.
 
-        Unicasts that may still be on their way are not repeated.
+        Unicasts that may still be on their way are not repeated. Returns whether the leader begins anew.
         """
-        if previous_index <= self.match or self.service is Service.SNAPSHOT:
-            return  # late, as more was acknowledged since; or known
+        if previous_index <= self.match or round < self.since or self.service is Service.SNAPSHOT:
+            return False  # late, as more was acknowledged or the leader began anew since; or known
         is_answer = self.probing and previous_index == self.probed
         is_lost = round > self.sent_round and not (self.waits(now) and (self.flights or self.service is Service.REPAIR))
         is_early = not self.probing and previous_index in self.flights and previous_index < self.next - 1
-        if is_answer or is_lost or is_early:
-            if is_lost and (self.flights or self.probing):
-                self.repeats()
-            most = self.probed + 1 if self.probing else previous_index  # a refused index stays refused
-            self.repair_from(min(hint + 1, previous_index, most))
+        if not (is_answer or is_lost or is_early):
+            return False
+        if is_lost and (self.flights or self.probing):
+            self.repeats()
+        most = self.probed + 1 if self.probing else previous_index  # a refused index stays refused
+        self.repair_from(min(hint + 1, previous_index, most))
+        return True
 
     def waits(self, now: float) -> bool:
         """Whether the last unicast may still be on its way."""

@@ -14,16 +14,21 @@ from glue.model.consensus.progress import FollowerProgress, Service
 class Sending:
     """The sending side of one leader.
 
-    `round` is the number of the last multicast, `sent` the last index that was multicast.
+    `round` is the number of all that is sent, `told` that of the last multicast, `sent` the last index that was multicast.
     """
 
-    __slots__ = ("_committed", "_core", "round", "sent")
+    __slots__ = ("_committed", "_core", "round", "sent", "told")
 
     def __init__(self, core: ReplicaCore) -> None:
         self._core = core
         self._committed = 0
         self.sent = core.log.last_index
-        self.round = 0
+        self.round = self.told = 0
+
+    def begin_round(self) -> int:
+        """Number what is sent from now on anew, so that answers to what was sent before can be told apart."""
+        self.round += 1
+        return self.round
 
     @property
     def owes_commit(self) -> bool:
@@ -39,7 +44,7 @@ class Sending:
         if not must and self.sent == core.log.last_index:
             return False
         while True:
-            self.round += 1
+            self.told = self.begin_round()
             append = self._append(self.sent + 1, core.settings.append_limit)
             core.tell(None, append)
             self.sent += len(append.entries)
