@@ -270,3 +270,13 @@ def test_a_candidate_that_lost_a_vote_to_another_one_begins_anew_after_two_heart
     member.get(member.vote("b", 2, granted=False))
     said = requests(member.wait(2 * SETTINGS.heartbeat))
     assert (3, True) in [(request.term, request.pre) for request in said]
+
+
+def test_a_candidate_with_slow_disks_waits_for_votes_that_are_on_their_way() -> None:
+    member = Member("a")
+    member.campaign()
+    member.wait(0.5)  # until another candidate's disk had its own vote
+    member.get(member.vote("b", 2, granted=False))
+    member.wait(0.45)  # more than two heartbeats
+    member.get(member.vote("c", 2))
+    assert (member.role, member.term) == (Role.LEADER, 2)

@@ -2,7 +2,8 @@
 
 The candidate's own vote is an answer that waits for the disk, and counts once it is durable. Requests are repeated with
 each heartbeat, because any of them may be lost. A candidate that was refused, as the other one stands in the same term,
-begins anew after one to two heartbeats: the votes may be split, and then nobody wins this term.
+begins anew after one to two heartbeats: the votes may be split, and then nobody wins this term. If the refusal took
+longer than a heartbeat, disks are slow, and further votes are given as much time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Candidate(Part):
     """Stands for election in the next term."""
 
     role: ClassVar[Role] = Role.CANDIDATE
-    __slots__ = ("_ends", "_granted", "_pre", "_refused", "_transfer")
+    __slots__ = ("_began", "_ends", "_granted", "_pre", "_refused", "_transfer")
 
     def __init__(self, core: ReplicaCore, now: float, transfer: bool) -> None:
         super().__init__(core)
@@ -33,7 +34,7 @@ class Candidate(Part):
         self._pre = pre
         self._granted.clear()
         self._refused.clear()
-        self._ends = now + core.settings.election_timeout * (1.0 + core.rng.random())
+        self._began, self._ends = now, now + core.settings.election_timeout * (1.0 + core.rng.random())
         if not pre:
             core.advance(core.term + 1, core.peer)
             core.answer(core.peer, Vote(core.group, core.life, core.term, False, True))
@@ -66,7 +67,8 @@ class Candidate(Part):
             core.statistics["votes of another election"] += 1
         elif core.configuration.votes(sender, vote.life):
             if not (vote.granted or self._pre or sender in self._refused):
-                self._ends = min(self._ends, now + core.settings.heartbeat * (1.0 + core.rng.random()))
+                pause = max(core.settings.heartbeat, now - self._began)
+                self._ends = min(self._ends, now + pause * (1.0 + core.rng.random()))
                 self.deadline = min(self.deadline, self._ends)
             (self._granted if vote.granted else self._refused).add(sender)
             self._count(now)
