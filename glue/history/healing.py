@@ -18,6 +18,7 @@ from glue.contract.ranges import RangeSet
 from glue.history.eras import Digests, borders, digests
 from glue.history.memory import Wanted
 from glue.history.overlap import overlaps
+from glue.history.source import EMPTY
 from glue.history.wire import HEAD_ROOM, RANGES, Page, Range, Request, json_size
 from glue.storage import JSON, Log, Record, Stream
 from glue.topics.bundle import MessageGroup
@@ -35,8 +36,6 @@ REPEAT, TRIES = 0.1, 5
 """Seconds until an unanswered request is repeated, each time twice as long; and how often it is asked at all."""
 TURN = 5.0
 """Seconds after which a comparison gives way to one with another partner that is due, and begins anew after it."""
-EMPTY = 64
-"""Pages in a row without a message, after which a partner counts as without what it was asked for."""
 PAGES = 2
 """Pages that were fetched and are not stored yet, at most: a slow disk is waited for, and nothing is fetched twice."""
 LOOK, REFUSED = 0.02, 30.0

@@ -346,6 +346,7 @@ class Keepers:
                 expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
                 for delivery in deliveries(reader._statistics, group, name, id, life, (self,), expires):
                     reader._take_kept(key, stream, delivery)
+        is_endless = self._keepers[peer].gives_nothing(any(self._has_changed(one) for one in request.ranges))
         for place, (topic, _, last, _, id, life) in enumerate(request.ranges):
             key = id, life, topic
             stream = reader._streams.get(key)
@@ -353,10 +354,17 @@ class Keepers:
                 continue
             if (stream.next or stream.first) > last or stream.missing() is None:
                 self._found(key, stream)
-            elif place < page.answered:
+            elif place < page.answered or is_endless:
                 self._missed(now, peer, key, stream)
             else:
                 self.behind[key] = None
+
+    def _has_changed(self, asked: Range) -> bool:
+        """Whether less is missing than was asked for."""
+        topic, first, last, _, id, life = asked
+        stream = self._reader._streams.get((id, life, topic))
+        missing = None if stream is None else stream.missing()
+        return missing is None or missing[0] > first or missing[1] < last
 
     def _found(self, key: Key, stream: Stream) -> None:
         """Nothing more of this range is missing."""

@@ -33,6 +33,8 @@ LATE = 1.0
 "from now on" may have missed some of it."""
 RETURN = 3.0
 """Seconds for which messages of a publisher that was silent wait for the news that it still serves its history."""
+EMPTY = 64
+"""Pages in a row with nothing of what is missing, after which a keeper counts as without it: it may go on for ever."""
 
 GONE = "no longer kept"
 """The cause of a gap in history: the message existed, and whoever was asked has it no more."""
@@ -81,13 +83,19 @@ class Source:
 class Keeper:
     """One life of a keeper, with its patterns."""
 
-    __slots__ = ("index", "lacks_until", "life", "patterns", "silent_until")
+    __slots__ = ("_empty", "index", "lacks_until", "life", "patterns", "silent_until")
 
     def __init__(self, life: int) -> None:
         self.life = life
         self.index: Index[str] = Index()
         self.patterns: dict[str, tuple[str, int]] = {}  # with the place and the replicas
         self.silent_until = self.lacks_until = -inf
+        self._empty = 0  # pages in a row with nothing
+
+    def gives_nothing(self, gave: bool) -> bool:
+        """Note whether a page gave anything; returns whether too many in a row did not."""
+        self._empty = 0 if gave else self._empty + 1
+        return self._empty > EMPTY
 
     @property
     def is_partial(self) -> bool:

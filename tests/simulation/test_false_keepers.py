@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import pytest
@@ -65,3 +66,32 @@ def test_a_list_of_streams_without_an_end_keeps_no_live_message_back(heads: int)
         world.run(0.1)
     assert [message.payload for message in late.received if message.topic == "log/a"][-40:] == list(range(11, 51))
     assert answers([keeper]) - before < 200
+
+
+@pytest.mark.parametrize("keepers", [1, 2])
+@pytest.mark.parametrize("is_old", [True, False])
+def test_a_keeper_that_gives_nothing_new_keeps_no_live_message_back(keepers: int, is_old: bool) -> None:
+    world = World()
+    publisher, keeping = kept(world, keepers, 10)
+
+    first: list[Any] = []
+
+    def lie(request: Request, page: Page) -> None:
+        if request.ranges:
+            first.extend(zip(page.origins[: not first], page.groups, strict=False))
+            page.answered, page.origins, page.groups = 0, [], []
+            if is_old:
+                (origin, group), *_ = first
+                page.origins, page.groups = [(*origin[:3], 1)], [copy(group)]
+                page.groups[0].payloads = group.payloads[:1]
+
+    for keeper in keeping:
+        lies(keeper, lie)
+    late = world.endpoint("late").subscribe("log/#", start="earliest")
+    world.run(2 * SECOND)
+    before = answers(keeping)
+    for number in range(11, 31):
+        publisher.publish("log/a", number)
+        world.run(0.1)
+    assert [message.payload for message in late.received][-20:] == list(range(11, 31))
+    assert answers(keeping) - before < 50
