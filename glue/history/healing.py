@@ -338,7 +338,7 @@ class Healer:
     def _gaps(self, stream: Stream, first: int, last: int) -> list[tuple[int, int]]:
         state = self._log.state(stream)
         if state is None:
-            return [(first, last + 1)]
+            return [(first, last + 1)] if first <= last else []
         return [gap for gap, _ in zip(state.held.gaps(first, last + 1), range(STREAM_GAPS), strict=False)]
 
     def _take_ranges(self, work: Work, partner: Partner, request: Request, page: Page) -> list[Record]:

@@ -82,3 +82,23 @@ def test_a_keeper_far_away_is_asked_once_for_each_page() -> None:
     world.run(1.5 * SECOND)
     assert len(received.received) == 100
     assert answers([keeper]) - before <= 5
+
+
+def test_a_new_keeper_fetches_all_from_one_with_a_topic_of_which_everything_was_removed() -> None:
+    world = World()
+    publisher, keeper, late = (world.endpoint(name) for name in ("publisher", "keeper", "late"))
+    keeper.keep("log/#", size=4000)
+    world.run(2 * SECOND)
+    publisher.publish("log/old", 0)
+    for number in range(1000):
+        publisher.publish("log/new", bytes(100))
+        world.run(0.02 if number % 20 == 0 else 0.0)
+    publisher.publish("log/new", number)
+    world.run(2 * SECOND)
+    publisher.crash()
+    late.keep("log/#", size=4000)
+    world.run(5 * SECOND)
+    states = {stream.topic: state for stream, state in keeper._keepers[0].log.streams(lambda topic: True)}
+    assert states["log/old"].first_kept == 2, "nothing is left"
+    (found,) = [[*state.durable] for _, state in late._keepers[0].log.streams(lambda topic: True)]
+    assert found == [(states["log/new"].first_kept, 1002)]
