@@ -19,7 +19,7 @@ from zlib import crc32
 from glue.history.overlap import overlaps
 from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
-from glue.history.source import GONE, Keeper, Source
+from glue.history.source import GONE, STREAMS, Keeper, Source
 from glue.history.stream import Key, Stream
 from glue.history.wire import EARLIEST, HEAD_ROOM, LATEST, RANGES, SINCE, Page, Range, Request, json_size
 from glue.topics.deliveries import deliveries
@@ -72,7 +72,7 @@ class Keepers:
         self._luck = luck
         self._keepers: dict[str, Keeper] = {}
         self._later: dict[Key, float] = {}  # streams to ask for again
-        self._listed = self._turn = 0
+        self._listed = self._told = self._turn = 0  # of a list that is under way: its next place, the streams told
         self._ever: Index[str] = Index()  # of what keepers keep, or kept before they were lost
         self._ever_patterns: set[str] = set()
         self._listed_of = ""
@@ -227,7 +227,8 @@ class Keepers:
             self.behind[key] = None
         if self._is_beginning and now < self._list_at:
             return None
-        if self._is_beginning or now >= self._check_at:
+        has_turn = not (self._listed and may_ask and self.behind)  # a list may be long, or never end
+        if self._is_beginning or (now >= self._check_at and has_turn):
             target = self._next_to_list(now) if self._is_beginning else self._in_turn(now)
             if target != self._listed_of:
                 self._listed, self._listed_of = 0, target
@@ -320,7 +321,8 @@ class Keepers:
             stream.want = max(stream.want, last + 1)
             if stream.missing() is not None:
                 self.behind[key] = None
-        is_endless = self._is_beginning and now >= self._list_until + LISTING
+        self._told = len(page.heads) + (self._told if self._listed else 0)
+        is_endless = self._told > STREAMS or (self._is_beginning and now >= self._list_until + LISTING)
         if self._listed < page.next < page.head and page.heads and not is_endless:
             self._listed = page.next
             self._check_at = self._list_at = now if len(page.heads) >= FEW else now + SILENCE

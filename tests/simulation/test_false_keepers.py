@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glue.history.wire import Page, Request
-from glue.simulation import SimulatedEndpoint, World
+from glue.simulation import Conditions, SimulatedEndpoint, World
 from tests.simulation.test_keepers_serve import SECOND, answers, kept
 
 
@@ -95,3 +95,27 @@ def test_a_keeper_that_gives_nothing_new_keeps_no_live_message_back(keepers: int
         world.run(0.1)
     assert [message.payload for message in late.received][-20:] == list(range(11, 31))
     assert answers(keeping) - before < 50
+
+
+def test_a_long_list_without_an_end_keeps_no_history_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.history.keepers.FEW", 1)
+    monkeypatch.setattr("glue.history.keepers.STREAMS", 8)
+    world = World(3)
+    publisher, keeping = kept(world, 2, 10)
+    world.network.set_conditions(Conditions(delay=0.01))
+
+    def lie(request: Request, page: Page) -> None:
+        if not request.ranges and request.eras is None:
+            page.heads = [*page.heads, (f"log/x{request.after}", 1, "e" * 16, 1, 1)]
+            page.next, page.head = request.after + 1, 10**12
+
+    lies(keeping[1], lie)
+    late = world.endpoint("late").subscribe("log/#", start="earliest")
+    world.run(5 * SECOND)
+    before = answers(keeping)
+    for number in range(11, 31):
+        publisher.publish("log/a", number)
+        world.run(0.1)
+    world.run(SECOND)
+    assert [message.payload for message in late.received] == list(range(1, 31))
+    assert answers(keeping) - before < 80
