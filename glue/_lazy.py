@@ -54,7 +54,7 @@ MODULES = (
 """Standard library and glue: each takes 0.3 to 5 ms."""
 
 UNTIL = 60
-"""Looks after the network before the first one is loaded, about a minute: a program that ends sooner needs none."""
+"""Looks after the network before the first one is loaded, a minute of one endpoint: what ends sooner needs none."""
 
 
 class Preload:
@@ -65,15 +65,21 @@ class Preload:
         self._waits = until
 
     def load_next(self) -> bool:
-        """Load one module; returns whether more are left. If that fails, the next call tries again."""
-        if self._waits:
+        """Load one module; returns whether more are left. If that fails, it is tried again after the others.
+
+        Threads of several endpoints may call this at once.
+        """
+        if self._waits > 0:
             self._waits -= 1
-        elif self._left:
-            try:
-                import_module(self._left[-1])
-            except (ImportError, OSError):
-                return True
-            self._left.pop()
+            return bool(self._left)
+        try:
+            name = self._left.pop()
+        except IndexError:
+            return False
+        try:
+            import_module(name)
+        except (ImportError, OSError):
+            self._left.insert(0, name)
         return bool(self._left)
 
 

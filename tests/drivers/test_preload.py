@@ -49,6 +49,35 @@ def test_a_module_that_cannot_be_loaded_now_is_loaded_later(monkeypatch: pytest.
     assert loaded == ["logging"] * 3
 
 
+def test_threads_that_load_at_once_leave_no_module_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def load(name: str) -> None:
+        if len(loaded) < 5:
+            loaded.append(name)
+            loading.load_next()  # as another thread does, while this one waits for the file
+
+    monkeypatch.setattr(preload, "import_module", load)
+    loading = preload.Preload(("a", "b", "c"), until=0)
+    assert loading.load_next() is False
+    assert sorted(loaded) == ["a", "b", "c"]
+
+
+def test_a_module_that_never_loads_keeps_no_other_one_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def load(name: str) -> None:
+        if name == "bad":
+            raise ImportError(name)
+        loaded.append(name)
+
+    monkeypatch.setattr(preload, "import_module", load)
+    loading = preload.Preload(("a", "bad"), until=0)
+    assert loading.load_next()
+    assert loading.load_next()
+    assert loaded == ["a"]
+
+
 def test_code_of_turns_imports_nothing_late_that_is_not_loaded_before() -> None:
     root = Path(glue.__file__).parent
     files = [file for package in TURNS for file in (root / package).rglob("*.py")]
