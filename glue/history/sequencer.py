@@ -70,7 +70,7 @@ class Sequencer:
 
     def _take_kept(self, key: Key, stream: Stream, delivery: Delivery) -> None:
         """Take messages of a keeper; at the beginning, hold them if other keepers may have earlier ones."""
-        if delivery.published_at < stream.oldest:
+        if delivery.published_at < stream.oldest and not stream.is_live:
             if delivery.sequence <= (stream.next or stream.first):
                 stream.leave_out(end_of(delivery))
                 self._drain(stream)

@@ -102,3 +102,23 @@ def test_a_new_keeper_fetches_all_from_one_with_a_topic_of_which_everything_was_
     assert states["log/old"].first_kept == 2, "nothing is left"
     (found,) = [[*state.durable] for _, state in late._keepers[0].log.streams(lambda topic: True)]
     assert found == [(states["log/new"].first_kept, 1002)]
+
+
+def test_what_a_reader_missed_later_comes_though_the_publishers_clock_is_behind() -> None:
+    world = World()
+    publisher, _ = kept(world, 1, 10)
+    publisher.host.wall_offset = -60.0
+    world.run(3 * SECOND)
+    late = world.endpoint("late")
+    received = late.subscribe("log/#", start="-1s").received
+    world.run(5 * SECOND)
+    for number in range(11, 31):
+        if number == 16:
+            world.network.block(publisher.host, late.host)
+        if number == 26:
+            world.network.heal()
+            world.run(5 * SECOND)
+        publisher.publish("log/a", number)
+        world.run(1.5)
+    world.run(5 * SECOND)
+    assert [message.payload for message in received][-20:] == list(range(11, 31))
