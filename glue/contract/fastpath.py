@@ -25,7 +25,7 @@ class FastPath(Protocol):
     Items are true, as objects are by default.
 
     Bodies may be borrowed (`glue.contract.borrowed`): they stay in the receive buffer until the next item is received.
-    A layer that keeps bodies longer copies them (`Inbound.own`). `Layer.receive` never gets borrowed bodies.
+    A layer that keeps bodies longer copies them (`Inbound.to_owned`). `Layer.receive` never gets borrowed bodies.
     """
 
     def receive_one(self, now: float, item: Any) -> Any | None:
