@@ -280,3 +280,10 @@ def test_a_candidate_with_slow_disks_waits_for_votes_that_are_on_their_way() -> 
     member.wait(0.45)  # more than two heartbeats
     member.get(member.vote("c", 2))
     assert (member.role, member.term) == (Role.LEADER, 2)
+
+
+def test_one_that_has_no_vote_and_asks_in_vain_makes_nobody_stand() -> None:
+    member = Member("a", [2, 2])
+    member.get(member.append("c", 2, (3, 2)))
+    member.now += 1.0
+    assert requests(member.get(member.ask("z", 3, (2, 2), pre=True))) == []

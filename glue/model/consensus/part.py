@@ -99,7 +99,7 @@ class Part:
         granted = self._may_vote(sender, request) and is_covered
         term = request.term if granted else core.term
         core.answer(sender, Vote(core.group, core.life, term, True, granted))
-        if not is_covered:
+        if not is_covered and core.configuration.votes(sender, request.life):
             self.asked_in_vain(now)
 
     def _may_vote(self, candidate: str, request: RequestVote) -> bool:
@@ -119,7 +119,7 @@ class Part:
         """React to a vote that was given to another replica."""
 
     def asked_in_vain(self, now: float) -> None:
-        """React to a pre-vote that was refused because this replica has the longer log."""
+        """React to a voter's request for a pre-vote that was refused because this replica has the longer log."""
 
     # ------------------------------------------------------------------------------------ messages of leaders
 
