@@ -130,10 +130,10 @@ class TappedNetwork:
         if self._recording is None:
             return
         try:
-            for data in train.chunks():
-                for start in range(0, len(data), train.segment):
-                    packet = self._packet(source, destination, data[start : start + train.segment])
-                    self._recording.write(now, packet, len(packet), direction)
+            data = train.data  # not its chunks: each time they are read, they may be made anew, with other numbers
+            for start in range(0, len(data), train.segment):
+                packet = self._packet(source, destination, data[start : start + train.segment])
+                self._recording.write(now, packet, len(packet), direction)
         except OSError as error:  # the endpoint continues when the disk is full
             self.statistics[f"recording ended: {error.strerror}"] += 1
             with suppress(OSError):  # the buffered rest does not fit either

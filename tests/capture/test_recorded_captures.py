@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import cast
 from zlib import crc32
@@ -22,6 +23,9 @@ from glue.capture.pcapng import INWARD, OUTWARD, RAW_IP, Recording
 from glue.capture.reading import Capture, DamagedError
 from glue.capture.tap import TappedNetwork
 from glue.contract import Address, Network, Train
+from glue.contract.pieces import cut
+from glue.security.runs import OVERHEAD
+from glue.security.sealer import SealedTrain
 from tests.spark.captures import GOLDEN, ethernet, ipv4, ipv6, numbered, udp
 from tests.spark.recordings import CAPTURES
 from tests.spark.scenario import Scenario
@@ -184,3 +188,23 @@ def test_what_a_tap_writes(tmp_path: Path, pytestconfig: pytest.Config, monkeypa
         tapped.close()
         lines += dump((tmp_path / "tap.pcapng").read_bytes())
     compare(lines, "tapped", pytestconfig)
+
+
+def test_a_tap_writes_the_sealed_datagrams_that_are_sent(tmp_path: Path) -> None:
+    numbers = count()
+
+    def seal(data: bytes | bytearray | memoryview, segment: int, address: Address | None) -> bytes:
+        return b"".join(b"%08d" % next(numbers) + bytes(OVERHEAD - 8) + piece for piece in cut(bytes(data), segment))
+
+    sent: list[bytes] = []
+    peer = ("10.0.0.2", 5001)
+    wire = Wire(("10.0.0.1", 5000), [])
+    wire.send = lambda trains: sent.extend(  # type: ignore[method-assign]
+        datagram for train in trains for chunk in train.chunks() for datagram in cut(bytes(chunk), train.segment)
+    )
+    path = tmp_path / "tap.pcapng"
+    tapped = TappedNetwork(cast(Network, wire), Recording(path, "point", RAW_IP), ("239.192.137.1", 37320))
+    tapped.send([SealedTrain(seal, Train(peer, bytes(300_000), 1000))])
+    tapped.close()
+    assert len(sent) == 300
+    assert [payload_of(frame.data, frame.link) for frame in Capture(str(path))] == sent

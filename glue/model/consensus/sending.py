@@ -14,7 +14,7 @@ from glue.model.consensus.progress import FollowerProgress, Service
 class Sending:
     """The sending side of one leader.
 
-    `round` is the number of all that is sent, `told` that of the last multicast, `sent` the last index that was multicast.
+    `round` numbers what is sent now, `told` is that of the last multicast, `sent` the last index that was multicast.
     """
 
     __slots__ = ("_committed", "_core", "round", "sent", "told")
