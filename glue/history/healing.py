@@ -42,6 +42,8 @@ LOOK, REFUSED = 0.02, 30.0
 """Seconds between two looks whether a page is stored, and after which it counts as refused."""
 STREAM_GAPS = 64
 """Gaps of one stream that are asked for in one comparison."""
+WANTED = 4096
+"""Ranges that are still to be asked for, at most, if pages leave some out; the next comparison finds further ones."""
 ROOM = 1 << 17
 """Bytes of a page, so small that live messages wait for some milliseconds at most while it is read."""
 REPLAYED = 8
@@ -362,7 +364,8 @@ class Healer:
             if place < page.answered:
                 continue
             left = given.get((one[0], one[4], one[5]), RangeSet()).gaps(one[1], one[2] + 1)
-            work.wanted.extend((one[0], start, stop - 1, *one[3:]) for start, stop in left)
+            gaps = [(one[0], start, stop - 1, *one[3:]) for start, stop in left]
+            work.wanted.extend(gaps[: max(WANTED - len(work.wanted), 0)])
         work.empty = 0 if found else work.empty + 1
         if work.empty > EMPTY:
             work.wanted.clear()

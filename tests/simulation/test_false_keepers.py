@@ -10,6 +10,7 @@ import pytest
 
 from glue.history.wire import Page, Request
 from glue.simulation import Conditions, SimulatedEndpoint, World
+from glue.topics.bundle import MessageGroup
 from tests.simulation.test_keepers_serve import SECOND, answers, kept
 
 
@@ -119,3 +120,38 @@ def test_a_long_list_without_an_end_keeps_no_history_back(monkeypatch: pytest.Mo
     world.run(SECOND)
     assert [message.payload for message in late.received] == list(range(1, 31))
     assert answers(keeping) - before < 80
+
+
+def test_a_keeper_that_leaves_out_every_second_message_takes_no_more_and_more_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("glue.history.healing.WANTED", 100)
+    world = World(2)
+    good, bad = world.endpoint("good"), world.endpoint("bad")
+    for keeper in (good, bad):
+        keeper.keep("log/#")
+
+    def lie(request: Request, page: Page) -> None:
+        page.next = page.head = page.answered = 0
+        page.groups, page.origins = [], []
+        if request.digest:
+            page.digests = (f"{request.id:016x}",) * 3
+        elif not request.ranges:
+            page.heads = [("log/x", 10**9, "e" * 16, 1, 1)]
+        else:
+            topic, first, last, *_ = max(request.ranges, key=lambda one: one[2] - one[1])
+            page.groups = [
+                MessageGroup(topic, number, 10**15, [b"x"], 1, None, False, metadata=None)
+                for number in range(first + 1, min(first + 401, last), 2)
+            ]
+            page.origins = [("e" * 16, "bad", 1, len(page.groups))]
+
+    lies(bad, lie)
+    history: Any = good._core.history
+    most = 0
+    for _ in range(20):
+        world.run(0.1)
+        for healer, *_ in history._healers.values():
+            most = max(most, len(healer._work.wanted) if healer._work else 0)
+    assert good.statistics["endpoint"]["messages fetched by keepers"] >= 200
+    assert most <= 100
