@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import multiprocessing.process  # noqa: F401  # draws random bytes when it is imported
 import os
 import re
 import tempfile
