@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Protocol
 
 from glue.capture import ring
@@ -72,7 +73,8 @@ def parser() -> common.Parser:
 
 
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
-    """Record until the command ends."""
+    """Record until the command ends. The folder of the output is made if it is missing."""
+    Path(arguments.output).parent.mkdir(parents=True, exist_ok=True)
     if arguments.format == "mcap" or (arguments.format is None and arguments.output.endswith(".mcap")):
         return record_messages(arguments, output)
     settings = effective(settings_from(arguments))

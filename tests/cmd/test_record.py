@@ -31,7 +31,7 @@ def test_a_recording_misses_nothing_and_ends_on_ctrl_c(
 ) -> None:
     for name in ("GLUE_INTERFACE", "GLUE_MULTICAST_ADDRESS", "GLUE_NETWORK_ID"):
         monkeypatch.setenv(name, environment[name])
-    path = tmp_path / "trace.pcapng"
+    path = tmp_path / "captures" / "trace.pcapng"  # a folder that is not there yet
     recorder = start("record", "--output", str(path), "--engine", engine, "--capture-point", "here")
     recorder.expect("recording")
     with Endpoint("kitchen") as kitchen, Endpoint("hall") as hall:
