@@ -341,7 +341,7 @@ class Healer:
         state = self._log.state(stream)
         if state is None:
             return [(first, last + 1)] if first <= last else []
-        return [gap for gap, _ in zip(state.held.gaps(first, last + 1), range(STREAM_GAPS), strict=False)]
+        return [*islice(state.held.gaps(first, last + 1), STREAM_GAPS)]
 
     def _take_ranges(self, work: Work, partner: Partner, request: Request, page: Page) -> list[Record]:
         asked: dict[tuple[str, str, int], list[tuple[int, int]]] = {}

@@ -188,8 +188,9 @@ class Server:
                 return self._digests_of_logs(request, wanted)
             return self._heads_of_logs(request, wanted, self.compared(now, request.pattern))
         found: list[tuple[Origin, MessageGroup]] = []
-        over: set[int] = set() if self._kept else {*range(len(request.ranges))}
-        for kept, places in self._by_log(request.ranges):
+        by_log = self._by_log(request.ranges)
+        over = {*range(len(request.ranges))}.difference(*by_log.values())  # no log has these streams
+        for kept, places in by_log.items():
             if found:
                 break
             try:
@@ -204,13 +205,14 @@ class Server:
         answered = next(place for place in range(len(request.ranges) + 1) if place not in over)
         return Page(request.id, 0, 0, False, [group for _, group in found], runs, answered)
 
-    def _by_log(self, ranges: Sequence[Range]) -> list[tuple[KeptHistory, list[int]]]:
-        """The places of ranges by the log that has their streams."""
+    def _by_log(self, ranges: Sequence[Range]) -> dict[KeptHistory, list[int]]:
+        """The places of ranges by the first log that has their streams."""
         found: dict[KeptHistory, list[int]] = {}
         for place, one in enumerate(ranges):
-            having = [kept for kept in self._kept.values() if kept.has(one)]
-            found.setdefault(having[0] if having else next(iter(self._kept.values())), []).append(place)
-        return [*found.items()] if self._kept else []
+            kept = next((kept for kept in self._kept.values() if kept.has(one)), None)
+            if kept is not None:
+                found.setdefault(kept, []).append(place)
+        return found
 
     def _digests_of_logs(self, request: Request, wanted: Wanted) -> Page:
         """The digests of all logs, combined: those of one keeper with several logs never settle, and are compared."""

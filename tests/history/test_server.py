@@ -48,6 +48,15 @@ def test_requests_are_bounded_and_a_repeated_one_counts_once(monkeypatch: pytest
     assert not serving
 
 
+def test_who_keeps_nothing_answers_a_request_for_what_keepers_have_with_nothing() -> None:
+    serving, _ = server()
+    serving.ask(("a", 1), Request(1, room=1000, ranges=[("a", 1, 5, 0, "e" * 16, 1)], kept=True).encode())
+    answer = serving.answer(0.0)
+    assert answer is not None
+    page = decode_page(answer[1])
+    assert (page.groups, page.answered) == ([], 1)
+
+
 def test_a_page_has_a_limit_and_tells_how_to_go_on() -> None:
     serving, _ = server(count=100, size=50_000)
     after, pages, got = 0, 0, 0
