@@ -15,7 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
 import glue
 from glue.drivers.directory import FileDirectory
@@ -69,46 +71,58 @@ def trips(endpoint: glue.Endpoint, seconds: float) -> tuple[float, float]:
     return len(took) / seconds, statistics.quantiles(took, n=100)[98] * 1e6
 
 
+@contextmanager
+def process(module: str, *arguments: str) -> Iterator[tuple[IO[str], IO[str]]]:
+    """A process of a benchmark that is ready: what it is told, and what it says. The end of the former ends it."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdout.readline()
+        yield running.stdin, running.stdout
+        running.stdin.close()
+
+
+@contextmanager
+def healing_endpoint() -> Iterator[tuple[IO[str], IO[str]]]:
+    """An endpoint that keeps once told to, with an empty log on a slow disk; see `process`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="glue-healing-") as folder,
+        process("benchmarks.healing", "--heal", folder) as pipes,
+    ):
+        yield pipes
+
+
+def tell(pipes: tuple[IO[str], IO[str]], word: str) -> tuple[int, float]:
+    """Tell an endpoint to keep or to stay; returns the messages that it has fetched, and its processor time."""
+    asked, said = pipes
+    print(word, file=asked, flush=True)
+    fetched, used = said.readline().split()
+    return int(fetched), float(used)
+
+
 def one_round(asking: glue.Endpoint, seconds: float, heals: bool) -> tuple[float, float, int]:
     """The ratios of the second half to the first, of round trips and p99; and how many messages were fetched."""
-    with tempfile.TemporaryDirectory(prefix="glue-healing-") as folder:
-        command = [sys.executable, "-m", "benchmarks.healing", "--heal", folder]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
+    with healing_endpoint() as pipes:
         asking.wait_for_responders("echo", 1, 10)
         trips(asking, 1.0)
         before = trips(asking, seconds)
-        process.stdin.write("keep\n" if heals else "stay\n")
-        process.stdin.flush()
-        process.stdout.readline()
+        tell(pipes, "keep" if heals else "stay")
         time.sleep(1.0)
         after = trips(asking, seconds)
-        process.stdin.write("stay\n")
-        process.stdin.close()
-        fetched = int(process.stdout.readlines()[-1].split()[0])
-        process.wait(30)
+        fetched, _ = tell(pipes, "stay")
     return after[0] / before[0], after[1] / before[1], fetched
 
 
 def share_of_a_core(seconds: float, heals: bool) -> float:
     """The processor time of the endpoint without other traffic, as a share of one core."""
-    with tempfile.TemporaryDirectory(prefix="glue-healing-") as folder:
-        command = [sys.executable, "-m", "benchmarks.healing", "--heal", folder]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
-        used = []
-        for word, pause in (("keep" if heals else "stay", 2.0), ("stay", seconds), ("stay", 0.0)):
-            process.stdin.write(f"{word}\n")
-            process.stdin.flush()
-            used.append(float(process.stdout.readline().split()[1]))
-            time.sleep(pause)
-        process.stdin.close()
-        process.wait(30)
-    return (used[2] - used[1]) / seconds
+    with healing_endpoint() as pipes:
+        tell(pipes, "keep" if heals else "stay")
+        time.sleep(2.0)
+        _, before = tell(pipes, "stay")
+        time.sleep(seconds)
+        _, after = tell(pipes, "stay")
+    return (after - before) / seconds
 
 
 def main() -> None:
@@ -126,14 +140,10 @@ def main() -> None:
     if arguments.fill:
         fill(arguments.megabytes)
         return
-    command = [sys.executable, "-m", "benchmarks.healing", "--fill", "--megabytes", str(arguments.megabytes)]
     with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as full,
+        process("benchmarks.healing", "--fill", "--megabytes", str(arguments.megabytes)),
         glue.Endpoint("asking", **NETWORK) as asking,
     ):
-        assert full.stdin is not None
-        assert full.stdout is not None
-        full.stdout.readline()
         print(f"{'':8}{'round trips':>14}{'p99':>8}{'fetched':>10}")
         ratios: dict[bool, list[float]] = {True: [], False: []}
         for _ in range(arguments.rounds):
@@ -143,7 +153,6 @@ def main() -> None:
                 print(f"{'heals' if heals else 'rests':8}{found[0]:14.3f}{found[1]:8.2f}{found[2]:10,}", flush=True)
         shares = [share_of_a_core(arguments.seconds, heals) for heals in (True, False)]
         print(f"processor time without other traffic: {shares[0]:.1%} of a core, {shares[1]:.1%} while it rests")
-        full.stdin.close()
         healing, resting = (statistics.median(ratios[heals]) for heals in (True, False))
         print(f"median: {healing:.3f} while it heals, {resting:.3f} while it rests: {healing / resting - 1:+.1%}")
 

@@ -1,8 +1,8 @@
-"""Sends damaged packets to a door over TCP: it closes each connection with the reason, lives on, and stays small.
+"""Sends damaged packets to a door over TCP. It must close each connection with the reason, and stay alive and small.
 
     python -m benchmarks.mqtt_damaged --packets 1000000 --seed 1
 
-Ctrl-C ends it before that, and tells what came of it; go on with another seed.
+Ctrl-C ends a run early, and shows its result. Another seed then sends other packets.
 
 A client connects well, unless its damaged packet is a CONNECT, and sends damaged packets until the door's own decoder,
 run beside it, refuses one or waits for more. Then the door has to close, with the same reason in MQTT 5. Retained

@@ -48,19 +48,19 @@ def around(owner: type, name: str, line: Callable[..., str]) -> None:
 
 
 def role(core: ReplicaCore, now: float, actor: Any) -> str:
-    """What a replica becomes, and since when it has received nothing of a leader."""
+    """Tell the new role of a replica, and how long the leader has been silent here."""
     former = getattr(core, "actor", None)
     silent = f", {now - former._received_at:.3f} s after the leader's last message" if type(former) is Follower else ""
     return f"becomes {actor.role.value} in term {core.term} under {core.leader[:8] or 'nobody'}{silent}"
 
 
 def vote(candidate: Candidate, now: float, sender: str, message: Any) -> str:
-    """What a candidate is answered."""
+    """Tell the answer to a candidate: the kind of vote, whether it was granted, and the voter."""
     return f"gets {'pre-' * message.pre}vote {'granted' if message.granted else 'denied'} by {sender[:8]}"
 
 
 def request(part: Part, now: float, sender: str, message: Any) -> str:
-    """Who asks for a vote, and since when this replica has received nothing of a leader."""
+    """Tell that a vote is asked for: by which replica, and how long the leader has been silent here."""
     silent = f", {now - part._received_at:.3f} s after the leader's last message" if type(part) is Follower else ""
     return f"is asked for a {'pre-' * message.pre}vote by {sender[:8]} as {part.role.value}{silent}"
 

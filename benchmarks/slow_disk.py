@@ -13,16 +13,14 @@ from __future__ import annotations
 import argparse
 import select
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import glue
-from benchmarks.healing import NETWORK, slow_down
+from benchmarks.healing import NETWORK, process, slow_down
 
+MODULE = "benchmarks.slow_disk"
 SIZE = 256
 """Bytes of a message that is kept."""
 PACE = 0.005
@@ -73,32 +71,18 @@ def _told_to_end() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
-@contextmanager
-def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of this module that is ready; it is told to end afterwards."""
-    command = [sys.executable, "-m", "benchmarks.slow_disk", *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdin is not None
-        assert running.stdout is not None
-        running.stdout.readline()
-        yield running
-        running.stdin.close()
-
-
 def one_turn(asking: glue.Endpoint, seconds: float, rate: int, is_slow: bool) -> tuple[float, float, str]:
     """The median round trip, the longest of a hundred, in microseconds, and what was stored meanwhile."""
     with (
         tempfile.TemporaryDirectory(prefix="glue-slow-disk-") as folder,
-        process("--keep", folder, *(["--slow"] if is_slow else [])),
+        process(MODULE, "--keep", folder, *(["--slow"] if is_slow else [])),
     ):
         asking.wait_for_responders("echo", 1, 10)
-        with process("--publish", str(rate)) as publishing:
+        with process(MODULE, "--publish", str(rate)) as (asked, said):
             trips(asking, 1.0)
             hundredths = statistics.quantiles(trips(asking, seconds), n=100)
-            assert publishing.stdin is not None
-            assert publishing.stdout is not None
-            publishing.stdin.close()
-            sent, done, late = publishing.stdout.read().split()
+            asked.close()
+            sent, done, late = said.read().split()
     return hundredths[49], hundredths[98], f"{done} of {sent}, the last {float(late):.2f} s after its publication"
 
 

@@ -27,6 +27,13 @@ def lies(keeper: SimulatedEndpoint, lie: Callable[[Request, Page], None]) -> Non
     history._server._from_logs = answer
 
 
+def publish_on(world: World, publisher: SimulatedEndpoint) -> None:
+    """Publish twenty further messages, ten a second."""
+    for number in range(11, 31):
+        publisher.publish("log/a", number)
+        world.run(0.1)
+
+
 @pytest.mark.parametrize("start", ["earliest", "latest"])
 @pytest.mark.parametrize("is_first", [False, True])
 def test_numbers_of_the_future_that_a_keeper_tells_keep_no_live_message_back(start: str, is_first: bool) -> None:
@@ -91,9 +98,7 @@ def test_a_keeper_that_gives_nothing_new_keeps_no_live_message_back(keepers: int
     late = world.endpoint("late").subscribe("log/#", start="earliest")
     world.run(2 * SECOND)
     before = answers(keeping)
-    for number in range(11, 31):
-        publisher.publish("log/a", number)
-        world.run(0.1)
+    publish_on(world, publisher)
     assert [message.payload for message in late.received][-20:] == list(range(11, 31))
     assert answers(keeping) - before < 50
 
@@ -114,9 +119,7 @@ def test_a_long_list_without_an_end_keeps_no_history_back(monkeypatch: pytest.Mo
     late = world.endpoint("late").subscribe("log/#", start="earliest")
     world.run(5 * SECOND)
     before = answers(keeping)
-    for number in range(11, 31):
-        publisher.publish("log/a", number)
-        world.run(0.1)
+    publish_on(world, publisher)
     world.run(SECOND)
     assert [message.payload for message in late.received] == list(range(1, 31))
     assert answers(keeping) - before < 80
