@@ -79,7 +79,7 @@ class Opener:
 def segment_of(payload: bytes) -> int:
     """Return the size of the datagrams of a train: each begins with the open part of a life and the next number."""
     number = int.from_bytes(payload[PREFIX_SIZE : HEAD.size], "big")
-    following = (number + 1) % (1 << 32)  # whoever sealed it: a capture also holds what a stranger sent
+    following = (number + 1) % (1 << 32)  # a stranger may send the last number
     next = payload.find(payload[1:PREFIX_SIZE] + following.to_bytes(4, "big"), OVERHEAD + 1)
     return len(payload) if next < 0 else next - 1
 

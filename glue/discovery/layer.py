@@ -269,7 +269,7 @@ class Discovery:
         if self._state == PRESENT and cycle % 2:
             self._announcer.sleep(now, cycle)
             self._announce(now)
-            self._announce(now)  # nobody asks again whether it is asleep
+            self._announce(now)  # twice: peers do not ask for an announcement that is lost
             self._state, self._slept_at = ASLEEP, now
         elif self._state == ASLEEP and not cycle % 2:
             self.paused += now - self._slept_at
