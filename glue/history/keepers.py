@@ -192,8 +192,7 @@ class Keepers:
         """The keeper to compare with now: another one each time, as none may have everything."""
         if not self._listed:
             self._turn += 1
-        ranked = self._ranked()
-        chosen = ranked[self._turn % len(ranked)]
+        chosen = self._ranked()[self._turn % len(self._keepers)]
         return chosen if self._keepers[chosen].silent_until <= now else self._target(now, set())
 
     # ------------------------------------------------------------------------------------------- requests
@@ -313,6 +312,8 @@ class Keepers:
                     stream.skipped = 1, stream.next
             elif self.is_counting:
                 continue
+            elif self._is_beginning or self._start[0] == EARLIEST:  # else this list tells of older messages than wanted
+                reader._find_late(key, stream, first)
             if not stream.next:
                 stream.oldest = self._start[1] / 1e6 if self._is_beginning and self._start[0] == SINCE else 0.0
                 stream.next = max(1, min(first, stream.held[0].sequence) if stream.held else first)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import inf
 
 from glue.contract import Delivery, Missed
-from glue.history.source import GONE, HELD, LATE, LEFT, REFUSED, SCAN, STREAMS, Source, weight
+from glue.history.source import FOUND_LATE, GONE, HELD, LATE, LEFT, REFUSED, SCAN, STREAMS, Source, weight
 from glue.history.stream import Key, Stream, end_of, tail
 from glue.history.wire import EARLIEST, FROM, LAST, LATEST, SINCE, Start
 from glue.topics.copies import is_new, tag_of
@@ -27,6 +27,7 @@ class Sequencer:
         self._limit = limit
         self._statistics = statistics
         self._streams: OrderedDict[Key, Stream] = OrderedDict()
+        self._has_forgotten = False  # whether a stream that is new here may have been read before
         self._held = 0  # bytes
         self._seen: OrderedDict[str, None] = OrderedDict()  # delayed messages, which may have been released twice
 
@@ -44,6 +45,7 @@ class Sequencer:
         while len(self._streams) > STREAMS:
             _, old = self._streams.popitem(last=False)
             self._statistics["streams of history forgotten: too many"] += 1
+            self._has_forgotten = True
             self._held -= sum(weight(delivery) for delivery in old.held)
         return stream
 
@@ -55,6 +57,7 @@ class Sequencer:
         fresh = tail(delivery, stream.next)
         if fresh is None:
             self._statistics["messages of history known"] += len(delivery.payloads)
+            self._find_late(key, stream, delivery.sequence)
             return
         if stream.next and fresh.sequence > stream.next:
             if is_narrow:
@@ -104,8 +107,14 @@ class Sequencer:
         if fresh is None:
             self._statistics["messages of history known"] += len(delivery.payloads)
             return
+        self._begin(stream, fresh)
         stream.next = stream.want = end_of(fresh)
         self._hand_over(fresh)
+
+    def _begin(self, stream: Stream, delivery: Delivery) -> None:
+        """Note where a stream begins that comes live, without known history."""
+        if not stream.next and not self._has_forgotten:
+            stream.began = delivery.sequence
 
     def _hand_over(self, delivery: Delivery) -> None:
         """Hand over messages that no history has; tell of them if there is no room."""
@@ -147,6 +156,7 @@ class Sequencer:
             self._held -= weight(delivery)
             fresh = tail(delivery, stream.next)
             if fresh is not None:
+                self._begin(stream, fresh)
                 stream.next = end_of(fresh)
                 self._push(fresh)
 
@@ -174,6 +184,13 @@ class Sequencer:
         count = until - stream.next
         self._statistics["messages of history gone"] += count
         self.ready.append(Missed(key[2], stream.name, key[0], count, cause, ()))
+
+    def _find_late(self, key: Key, stream: Stream, first: int) -> None:
+        """Tell of history that is there from this number on, before what was handed over first: it is too late."""
+        if first < stream.began:
+            count, stream.began = stream.began - first, first
+            self._statistics["messages of history found too late"] += count
+            self.ready.append(Missed(key[2], stream.name, key[0], count, FOUND_LATE, ()))
 
     def _tell(self, like: Delivery, count: int, cause: str) -> None:
         self.ready.append(Missed(like.topic, like.publisher, like.publisher_id, count, cause, ()))

@@ -40,6 +40,8 @@ GONE = "no longer kept"
 """The cause of a gap in history: the message existed, and whoever was asked has it no more."""
 LEFT = "publisher left"
 """The cause of a gap if the publisher left with what it remembered."""
+FOUND_LATE = "found too late"
+"""The cause of a gap if history is there, but later messages of it were handed over before whoever has it was known."""
 REFUSED = "refused"
 """The cause of a gap if the program reads too slowly, and the publisher serves no history."""
 

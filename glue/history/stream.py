@@ -21,18 +21,20 @@ class Stream:
 
     `tried` are keepers without the missing messages, asked since `round_since`; in the first round, since `since`.
     `is_kept`: only keepers may have them. While `next` is 0, history may begin with the number `first`. What is from
-    before `oldest` is left out at the beginning.
+    before `oldest` is left out at the beginning. `began` is the number that was handed over first, if that was before
+    anything was known of its history.
     """
 
     __slots__ = (
-        "first", "held", "is_kept", "is_live", "name", "newer", "next", "oldest", "round_since", "since", "skipped",
-        "tried", "want",
+        "began", "first", "held", "is_kept", "is_live", "name", "newer", "next", "oldest", "round_since", "since",
+        "skipped", "tried", "want",
     )  # fmt: skip
 
     def __init__(self, name: str, next: int = 0) -> None:
         self.name = name  # the publisher's
         self.next = next  # 0: nothing was handed over, and it begins with what comes first
         self.first = 1
+        self.began = 0
         self.oldest = 0.0  # Unix seconds
         self.want = 0
         self.skipped = 0, 0  # from which number on `next` was advanced on a keeper's word, and up to which

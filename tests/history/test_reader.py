@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
-from glue.contract import Delivery
+from glue.contract import Delivery, Missed
 from glue.history.reader import Reader
-from glue.history.source import GRACE, RETURN
-from glue.history.wire import EARLIEST, LATEST, Start
+from glue.history.source import FOUND_LATE, GRACE, RETURN
+from glue.history.wire import EARLIEST, LATEST, Page, Start
+from glue.topics.bundle import MessageGroup
 
 PUBLISHER = "a" * 16
 
@@ -43,3 +44,17 @@ def test_a_message_that_was_overtaken_comes_first_although_others_are_held() -> 
     for number in (3, 2, 1):
         reader.live(0.0, live(number))
     assert [delivery.payloads[0] for delivery in reader.ready if isinstance(delivery, Delivery)] == [1, 2, 3]
+
+
+def test_what_a_publisher_remembers_of_before_its_live_messages_is_told_once_if_it_is_found_late() -> None:
+    reader = reader_from((EARLIEST, 0))
+    reader.live(0.0, live(4))
+    reader.advance(GRACE)
+    reader.offered(1.0, PUBLISHER, 7, "publisher", "t/#")
+    for place, numbers in enumerate(((2, 3), (4, 5)), 1):
+        ((_, request),) = reader.advance(1.0)
+        groups = [MessageGroup("t/a", number, number, [b"%d" % number], 1, json=True) for number in numbers]
+        assert reader.page(1.0, PUBLISHER, 7, Page(request.id, place, 2, True, groups))
+    assert [
+        (event.count, event.cause) if isinstance(event, Missed) else event.payloads for event in reader.ready
+    ] == [[4], (2, FOUND_LATE), [5]]  # fmt: skip

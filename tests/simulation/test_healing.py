@@ -223,8 +223,7 @@ class Swarm:
         for keeper in self.keepers[1:]:
             assert held(keeper) == first, f"{keeper} has {held(keeper)}, another one {first}"
         for keeper in self.keepers:
-            numbers = {(topic, life): ranges for (_, life, topic), ranges in held(keeper).items()}
-            count = sum(stop - start for ranges in numbers.values() for start, stop in ranges)
+            count = sum(stop - start for ranges in held(keeper).values() for start, stop in ranges)
             log: Any = keeper._keepers[0].log
             assert sum(len(record.payloads) for record in log._records) == count, "a message is there twice, or not"
         return fetched(*self.keepers)
