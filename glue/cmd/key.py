@@ -39,6 +39,8 @@ FILES = {
 
 TELLING = 5.0
 """Seconds that `rotate` passes the new epoch on, at most."""
+ANNOUNCED = 1.2
+"""Seconds after which all members have announced themselves, so that `rotate` knows how many there are."""
 
 
 def parser() -> common.Parser:
@@ -151,8 +153,10 @@ def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
     with glue.Endpoint(key=arguments.file, identity=arguments.identity, **settings) as endpoint:
         write(arguments, key, output)
         driver, epoch = endpoint._running(), key.newest.number
+        common.pause(min(ANNOUNCED, arguments.duration))
         common.wait_for(
-            lambda seconds: driver.wait_until(lambda: is_known(endpoint, epoch), seconds), arguments.duration
+            lambda seconds: driver.wait_until(lambda: is_known(endpoint, epoch), seconds),
+            arguments.duration - ANNOUNCED,
         )
         have, all_ = members(endpoint)
     output.event("members", f"{have} of {all_} members have it", members=all_, informed=have)
