@@ -273,12 +273,11 @@ class Swarm:
         stored = self.stored()
         for last, skipped, before in zip(self.last, self.skipped, self.stored_before, strict=True):
             for key, ranges in stored.items():
-                end = ranges.stop - 1
-                assert last.get(key, 0) >= end, f"{key}: {last.get(key, 0)} of {end} that keepers have"
+                skipped[key[0], key[2]] += max(0, ranges.stop - 1 - last.get(key, 0))
             for key, number in before.items():  # without a word only if the keeper was known in time
                 skipped[key[0], key[2]] += max(0, self.first[id(last), *key] - number)
-            for place, count in skipped.items():
-                assert self.told[place] >= count, f"{count} messages of {place} are missing, and nothing was told"
+        for place, count in sum(self.skipped, Counter[tuple[str, str]]()).items():
+            assert self.told[place] >= count, f"{count} messages of {place} are missing, {self.told[place]} are told"
         holes: Counter[tuple[str, str]] = Counter()
         for key, ranges in stored.items():
             (first, _), *_ = ranges
