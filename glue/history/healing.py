@@ -15,6 +15,7 @@ from math import inf
 from random import Random
 
 from glue.contract.ranges import RangeSet
+from glue.history.comparison import Partner, Work
 from glue.history.eras import Digests, borders, digests
 from glue.history.memory import Wanted
 from glue.history.overlap import overlaps
@@ -50,44 +51,6 @@ REPLAYED = 8
 """The flag of records that were fetched."""
 
 
-class Partner:
-    """One life of a keeper or of a remembering publisher."""
-
-    __slots__ = ("check_at", "compared_at", "is_keeper", "life", "name", "patterns")
-
-    def __init__(self, life: int, name: str, is_keeper: bool) -> None:
-        self.life = life
-        self.name = name
-        self.is_keeper = is_keeper
-        self.patterns: set[str] = set()
-        self.check_at = inf
-        self.compared_at = -inf  # when a comparison began that was answered
-
-
-class Work:
-    """A comparison that is under way, of one pattern of this keeper."""
-
-    __slots__ = (
-        "after", "began_at", "borders", "empty", "eras", "fetched", "is_keeper", "mine", "pattern", "peer", "theirs",
-        "todo", "wanted",
-    )  # fmt: skip
-
-    def __init__(self, peer: str, is_keeper: bool, pattern: str, todo: list[str], began_at: float) -> None:
-        self.peer = peer
-        self.is_keeper = is_keeper
-        self.pattern = pattern
-        self.todo = todo  # further patterns
-        self.began_at = began_at
-        self.borders = (0, 0)
-        self.mine: Digests = ("", "", "")
-        self.theirs: Digests | None = None
-        self.eras: list[int] = []  # to compare; the first one is under way
-        self.after = 0
-        self.wanted: deque[Range] = deque()
-        self.fetched = 0
-        self.empty = 0  # pages in a row that had nothing
-
-
 class Healer:
     """The requests of one keeper to others, for one log. Not thread-safe: the owner guards it."""
 
@@ -116,7 +79,9 @@ class Healer:
         self._asked: Request | None = None
         self._due = inf
         self._tries = 0
-        self._unstored: deque[tuple[Stream, int]] = deque()  # the last message of each fetched page
+        self._unstored: deque[tuple[Stream, int]] = (
+            deque()
+        )  # the last message of each fetched page, until it is durable
         self._look_at, self._refused_at = inf, inf
 
     # ---------------------------------------------------------------------------------------------- peers
@@ -191,9 +156,7 @@ class Healer:
                 self._due = now + REPEAT * 2**self._tries
                 return self._work.peer, self._asked
             self._end(now)
-        if self._waits_for_disk(now):
-            return None
-        while self._work is not None or self._begin(now):
+        while not self._waits_for_disk(now) and (self._work is not None or self._begin(now)):
             assert self._work is not None
             request = self._next(now, self._work, unix_time)
             if request is not None:
@@ -202,16 +165,27 @@ class Healer:
         return None
 
     def _waits_for_disk(self, now: float) -> bool:
-        """Whether what was fetched is to be stored first; before a new comparison, all of it."""
-        while self._unstored:
-            stream, number = self._unstored[0]
-            state = self._log.state(stream)
-            if now < self._refused_at and (state is None or number not in state.held):
-                break
+        """Whether what was fetched is to be stored first; before anything but further pages, it is to be durable.
+
+        So nothing is fetched twice, and a comparison ends only when no power cut can undo what it fetched.
+        """
+        while self._unstored and self._has(self._unstored[0], is_durable=True):
             self._unstored.popleft()
-        waits = len(self._unstored) >= (PAGES if self._work is not None else 1)
+        if now >= self._refused_at and self._unstored:
+            self._unstored.clear()
+            if self._work is not None:
+                self._work.is_refused = True
+        if self._work is not None and self._work.wanted:
+            waits = sum(not self._has(one, is_durable=False) for one in self._unstored) >= PAGES
+        else:
+            waits = bool(self._unstored)
         self._look_at = now + LOOK if waits else inf
         return waits
+
+    def _has(self, message: tuple[Stream, int], is_durable: bool) -> bool:
+        """Whether a message is stored here, or durable."""
+        state = self._log.state(message[0])
+        return state is not None and message[1] in (state.durable if is_durable else state.held)
 
     def _begin(self, now: float) -> bool:
         """Begin the comparison that is due; returns whether there is one."""
@@ -244,7 +218,8 @@ class Healer:
                 ranges.append(one)
             return Request(self._next_id(), room=ROOM, ranges=ranges, kept=bool(ranges[0][4]))
         if not work.is_keeper:  # a publisher: no eras in its memory
-            if work.after >= 0:
+            work.lacks_room |= not self._has_room()
+            if work.after >= 0 and not work.lacks_room:
                 return Request(self._next_id(), work.pattern, after=work.after, heads=True)
         elif work.theirs is None:
             work.borders = borders(unix_time)
@@ -269,7 +244,7 @@ class Healer:
         work = self._work
         assert work is not None
         is_answered = self._tries < TRIES
-        if is_answered and work.theirs is not None and not work.fetched:
+        if is_answered and work.theirs is not None and not work.fetched and not work.lacks_room:
             self._settled[work.peer, work.pattern] = work.mine, work.theirs
         partner = self._partners.get((work.peer, work.is_keeper))
         self._work, self._asked, self._due = None, None, inf
@@ -277,16 +252,17 @@ class Healer:
             return
         if work.todo and is_answered:
             self._work = Work(work.peer, work.is_keeper, work.todo[0], work.todo[1:], work.began_at)
-            self._work.fetched = work.fetched
+            self._work.fetched, self._work.is_refused = work.fetched, work.is_refused
+            self._work.lacks_room = work.lacks_room
             return
         self._tries = 0
-        if is_answered:
+        if is_answered and not work.is_refused:
             partner.compared_at = work.began_at
         if work.fetched:
             partner.check_at = now + AGAIN
-        elif work.is_keeper:
+        elif work.is_keeper or work.lacks_room:
             count = sum(one.is_keeper for one in self._partners.values())
-            partner.check_at = now + INTERVAL * count * (0.75 + self._luck.random() / 2)
+            partner.check_at = now + INTERVAL * max(count, 1) * (0.75 + self._luck.random() / 2)
         else:
             partner.check_at = inf
 
@@ -317,6 +293,9 @@ class Healer:
         work.theirs = page.digests or ("", "", "")
         if self._settled.get((work.peer, work.pattern)) == (work.mine, work.theirs):
             return
+        if not self._has_room():
+            work.lacks_room = True
+            return
         work.eras = [era for era in range(3) if work.mine[era] != work.theirs[era]]
         self._statistics["eras of keepers that differed"] += len(work.eras)
 
@@ -332,6 +311,7 @@ class Healer:
         work.after = page.next
         if not self._has_room():
             work.wanted.clear()
+            work.lacks_room = True
         if is_last:
             work.after = 0 if request.kept else -1
             if request.kept:

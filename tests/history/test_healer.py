@@ -1,0 +1,120 @@
+"""A keeper fetches what it misses no faster than its disk stores, and says only then that it has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from random import Random
+
+from glue.history.healing import AGAIN, INTERVAL, TURN, Healer
+from glue.history.wire import Page, Request
+from glue.storage import MemoryLog, Record
+from glue.topics.bundle import MessageGroup
+
+ONE, TWO, PUBLISHER = "1" * 16, "2" * 16, "a" * 16
+TOPIC, LIFE = "t/a", 7
+
+
+class Disk:
+    """A keeper's log whose disk is synced on demand, with a healer; `stored` are the records that it was given."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog("0" * 16, syncs=False)
+        self.has_room = True
+        luck = Random(1)
+        self.healer = Healer(self.log, lambda topic: True, lambda: self.has_room, count(1).__next__, luck, Counter())
+        self.healer.patterns["t/#"] = lambda topic: topic.startswith("t/")
+        self.stored: list[Record] = []
+
+    def meet(self, now: float, *peers: str, is_keeper: bool = True) -> None:
+        for peer in peers:
+            self.healer.met(now, peer, 1, "name", "t/#", is_keeper)
+
+    def asked(self, now: float) -> Request | None:
+        found = self.healer.advance(now, now)
+        return None if found is None else found[1]
+
+    def answer(self, now: float, peer: str, request: Request, last: int, until: int) -> None:
+        """Answer as a peer that has the numbers to `last` of one stream, and gives those before `until`."""
+        page = Page(request.id, 1, 1, True, answered=len(request.ranges))
+        origin = PUBLISHER if request.kept else ""
+        if request.digest:
+            page.digests = (f"{last:016x}", "", "")
+        elif request.heads:
+            page.heads = [(TOPIC, last, origin, LIFE if origin else 0, 1)]
+        else:
+            first = request.ranges[0][1]
+            page.groups = [MessageGroup(TOPIC, first, 0, [b"x"] * (until - first), 1)]
+            page.origins = [(origin, "name", LIFE, 1)] if origin else []
+            page.answered = 0 if until <= last else 1
+        records = self.healer.page(now, peer, 1, page)
+        assert records is not None
+        self.stored += records
+
+    def run(self, now: float, peer: str, last: int) -> float:
+        """Answer all that is asked now, with all that is asked for; returns the time."""
+        while (request := self.asked(now)) is not None:
+            now += 0.001
+            self.answer(now, peer, request, last, last + 1)
+        return now
+
+
+def test_a_keeper_claims_to_have_what_another_has_only_once_it_is_durable() -> None:
+    disk = Disk()
+    disk.meet(0.0, ONE)
+    now = disk.run(0.1, ONE, 5)
+    assert len(disk.stored) == 1
+    assert disk.healer.compared(now, "t/#") == (set(), {ONE})  # nothing is stored yet
+    disk.log.append(disk.stored)
+    now = disk.run(now + 0.1, ONE, 5)
+    assert disk.healer.compared(now, "t/#") == (set(), {ONE})  # and now the power may still fail
+    disk.log.sync()
+    now = disk.run(now + 0.1, ONE, 5)
+    assert disk.healer.compared(now, "t/#") == ({ONE}, set())
+
+
+def test_what_waits_for_the_disk_is_not_fetched_from_another_keeper_too() -> None:
+    disk = Disk()
+    disk.meet(0.0, ONE, TWO)
+    now, first = 0.1, None
+    for _ in range(2):  # digests, last numbers
+        found = disk.healer.advance(now, now)
+        assert found is not None
+        first = found[0]
+        disk.answer(now, first, found[1], 9, 10)
+    request = disk.asked(now)
+    assert request is not None
+    now += TURN + 1.0  # a slow network; then it is the other keeper's turn
+    disk.answer(now, first or "", request, 9, 5)
+    assert disk.asked(now) is None
+    disk.log.append(disk.stored)
+    disk.log.sync()
+    found = disk.healer.advance(now + 0.1, now)
+    assert found is not None
+    assert found[0] != first
+    assert found[1].digest
+
+
+def test_a_keeper_whose_disk_was_full_fetches_once_there_is_room() -> None:
+    disk = Disk()
+    disk.has_room = False
+    disk.meet(0.0, ONE)
+    now = 0.1
+    for _ in range(3):
+        now = disk.run(now + 2 * INTERVAL, ONE, 5)
+    assert not disk.stored
+    disk.has_room = True
+    disk.run(now + 2 * INTERVAL, ONE, 5)
+    assert sum(len(record.payloads) for record in disk.stored) == 5
+
+
+def test_a_publisher_that_remembers_is_asked_once_there_is_room() -> None:
+    disk = Disk()
+    disk.has_room = False
+    disk.meet(0.0, PUBLISHER, is_keeper=False)
+    now = disk.run(0.1, PUBLISHER, 5)
+    assert not disk.stored
+    disk.has_room = True
+    for _ in range(4):
+        now = disk.run(now + max(AGAIN, INTERVAL), PUBLISHER, 5)
+    assert sum(len(record.payloads) for record in disk.stored) == 5
