@@ -159,14 +159,13 @@ class PresenceWatch:
         if roles is None:
             return
         for role in self._watched(added):
+            if role not in roles and self._count >= PATTERNS:
+                self._statistics["presence left out: too many"] += 1
+                continue
             roles[role] += 1
             if roles[role] == 1:
                 self._count += 1
                 yield Presence(role[0], self._names[peer], peer, role[1], True)
-            if self._count > PATTERNS:
-                self._statistics["presence left out: too many"] += 1
-                del roles[role]
-                self._count -= 1
         for role in self._watched(removed):
             if role in roles:
                 roles[role] -= 1

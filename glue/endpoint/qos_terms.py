@@ -118,7 +118,7 @@ def statement_of(interest: str) -> Statement | None:
     reliability, durability, depth, deadline, liveliness, strength, strict = found.groups()
     terms = Terms(
         reliability == "r", _LETTERS.index(durability), int(depth or 0), int(deadline or 0), int(liveliness or 0),
-        int(strength or 0) if strength is not None else -1, bool(strict),
+        -1 if strength is None else int(strength), bool(strict),
     )  # fmt: skip
     return Statement(parts[0], terms, parts[2])
 
