@@ -152,6 +152,8 @@ class HistoryMethods:
     def _drop_offer(self, delivery: Delivery) -> None:
         self._core.statistics["messages to history that are no requests"] += len(delivery.payloads)
         self._owner.settled("unread", len(delivery.payloads))
+        if self._COUNTS:
+            self._owner.handled(delivery)
 
     def _history(self) -> History:
         return self._core.open_history(self._wake_soon)

@@ -131,7 +131,7 @@ class KeepMethods(Generic[SomeReceipt]):
             lambda topic: id in durability.keepers(topic, place) or writer.keeping.is_wanted(topic),
             core.requests.clock, lease,
         )  # fmt: skip
-        announcement = Announcement(lambda delivery: None)
+        announcement = Announcement(cast(Any, self)._drop_delivery)
         keeper = Keeper(pattern, writer, kept, announcement, retention, replicas, data_dir, self._close_keeper)
         writer.keeping.retentions = [*writer.keeping.retentions, retention]
         self._keepers = (*self._keepers, keeper)

@@ -43,6 +43,8 @@ KEPT = 64
 class BaseResponder(Receiver):
     """Answers requests on topics that match a pattern, until it is closed."""
 
+    _COUNTS = True  # a handled delivery is counted here, not by the driver
+
     def __init__(
         self,
         pattern: str,
@@ -144,6 +146,8 @@ class BaseResponder(Receiver):
     def _drop(self, delivery: Delivery) -> None:
         self._requests.statistics["messages to responders that are no requests"] += len(delivery.payloads)
         self._owner.settled("unread", len(delivery.payloads))
+        if self._COUNTS:
+            self._owner.handled(delivery)
 
     # ---------------------------------------------------------------------------------------- to its answer
 

@@ -235,6 +235,8 @@ class Types:
     def _drop(self, delivery: Delivery) -> None:
         self._core.statistics["messages to types that are none"] += len(delivery.payloads)
         self._owner.settled("unread", len(delivery.payloads))
+        if self._counts:
+            self._owner.handled(delivery)
 
 
 class BaseTopic(NamedTopic, Generic[T]):

@@ -22,6 +22,8 @@ GATHER = 0.001
 class Responder(BaseResponder):
     """A responder of a threaded endpoint; a context manager. Its handler is called for one request at a time."""
 
+    _COUNTS = False  # the driver counts
+
     def __init__(
         self,
         pattern: str,
