@@ -80,7 +80,9 @@ class PresenceMethods:
         if publish_every is not None:
             is_number = isinstance(publish_every, (int, float)) and not isinstance(publish_every, bool)
             if not is_number or not 0.001 <= publish_every <= NEVER / 1000:
-                raise ConfigurationError(f"publish_every={publish_every!r}: expected seconds, at least 0.001")
+                raise ConfigurationError(
+                    f"publish_every={publish_every!r}: expected seconds, from 0.001 to {NEVER // 1000}"
+                )
             interval = math.ceil(publish_every * 1000)
         check_pattern(pattern)
         check_not_reserved(pattern)

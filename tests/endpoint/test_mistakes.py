@@ -74,6 +74,39 @@ PAIRS: list[tuple[str, dict[str, Any]]] = [
     ("subscribe", {"pattern": ["a", 5]}), ("subscribe", {"nonsense": 1}),
     ("subscribe", {"max_rate": 1, "start": "earliest"}),
 ]  # fmt: skip
+BOUNDS: dict[tuple[str, str], tuple[Any, ...]] = {
+    ("publish", "key"): ("k" * 1000, "k" * 1001), ("publish", "lifespan"): (1e-300, 1e300),
+    ("publish", "delay"): (10**9, 10**9 + 1), ("publish", "deliver_at"): (5, "5", inf, True),
+    ("will", "delay"): (10**6, 10**6 + 1), ("will", "payload"): (bytes(1 << 20), bytes((1 << 20) + 1)),
+    ("announce", "publish_every"): (0.0009, 10**6, 10**6 + 1),
+    ("subscribe", "group"): ("g" * 200, "g" * 201, "a+b", "a#b", "a\0b"),
+    ("subscribe", "pattern"): (["a"] * 1024, ["a"] * 1025, 5),
+    ("subscribe", "max_rate"): (1000, 1000.1, 0.001, 0.0002, 1e-7), ("subscribe", "deadline"): (0.0009, 0.001),
+    ("subscribe", "start"): (datetime(2999, 1, 1), datetime(1, 1, 1), 2**53, 2**63, "-1.5d", "-1w", "--1s"),
+    ("subscribe", "last"): (2**53, 2**63), ("remember", "age"): ("2m", "3.5d", inf, 1e-9),
+    ("remember", "size"): ("1 KiB", "2GiB", "0.1B", 1.5), ("request", "timeout"): (inf, 10**12, 1e-9),
+    ("move_consumer", "name"): ("n" * 200, "n" * 201),
+    ("move_consumer", "to"): (datetime(2020, 1, 1), datetime(2999, 1, 1)),
+    ("topic", "codec"): ("msgpack",), ("topic", "writable"): (True,), ("topic", "qos"): ("EVENT",),
+}  # fmt: skip
+TOGETHER: list[tuple[str, dict[str, Any]]] = [
+    ("subscribe", {"pattern": ["a", "b"], "start": "latest"}), ("subscribe", {"pattern": ["a", "b"], "last": 1}),
+    ("subscribe", {"group": "g", "deadline": 1}), ("subscribe", {"group": "g", "qos": glue.STATE}),
+    ("subscribe", {"group": "g", "policy": "drop_oldest"}), ("subscribe", {"consumer": "c", "ordered": 5}),
+    ("subscribe", {"consumer": "c", "by_hand": 5}), ("subscribe", {"consumer": "c", "policy": "drop_oldest"}),
+    ("subscribe", {"consumer": "c", "limit": 5}), ("subscribe", {"consumer": "c", "start": 5}),
+    ("subscribe", {"consumer": "c", "group": "g"}), ("subscribe", {"consumer": "c", "qos": glue.STATE}),
+    ("subscribe", {"consumer": "c", "deadline": 1}), ("subscribe", {"consumer": "c", "local": False}),
+    ("subscribe", {"start": "latest", "policy": "drop_oldest"}), ("subscribe", {"start": "latest", "limit": 5}),
+    ("subscribe", {"policy": "block", "limit": 5}), ("subscribe", {"policy": "drop_oldest", "limit": 0}),
+    ("subscribe", {"policy": "drop_newest", "limit": True}), ("subscribe", {"policy": "disconnect", "limit": "1"}),
+    ("subscribe", {"local": 5}), ("subscribe", {"handler": None, "payload_only": True}),
+    ("publish", {"acks": 1}), ("publish", {"receipt": True, "reliability": "best-effort", "acks": 1}),
+    ("publish", {"receipt": True, "acks": "disk", "topic": "#"}),
+    ("publish", {"delay": 1, "acks": "disk", "receipt": True, "topic": "#"}),
+    ("topic", {"kind": int, "codec": "msgpack"}), ("topic", {"kind": dict, "codec": "none"}),
+    ("topic", {"kind": dict, "writable": True}), ("topic", {"kind": object}), ("topic", {"pattern": "$glue/x"}),
+]  # fmt: skip
 
 
 def calls() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -101,7 +134,10 @@ def calls() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
         if method in ("sleep",):
             for seconds in SECONDS[1:]:
                 yield method, {"seconds": seconds}, {"seconds": seconds}
-    for method, given in PAIRS:
+    for (method, name), values in BOUNDS.items():
+        for value in values:
+            yield method, {name: value}, {**CALLS[method], name: value}
+    for method, given in (*PAIRS, *TOGETHER):
         yield method, given, {**CALLS[method], **given}
 
 
