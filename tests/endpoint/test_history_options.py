@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def test_another_number_of_messages_is_refused(last: Any) -> None:
 def test_a_size_is_a_number_of_bytes_or_a_text(size: Any, found: int) -> None:
     assert bytes_of(size) == found
     limits = limits_of("t", None, None, size)
-    assert (limits.pattern, limits.last, limits.age, limits.size) == ("t", None, None, found)
+    assert (limits.pattern, limits.last, limits.age, limits.size) == ("t", None, inf, found)
 
 
 @pytest.mark.parametrize(("age", "found"), [(1, 1.0), (0.5, 0.5), ("10m", 600.0), ("1.5h", 5400.0), ("2d", 172_800.0)])
