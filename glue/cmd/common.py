@@ -157,15 +157,16 @@ def size(text: str) -> int:
     """Parse bytes, also as 100k, 100kB or 10MB (decimal)."""
     number = text.removesuffix("B")
     unit = number[-1:] if number[-1:] in SIZE_UNITS else ""
-    parsed = _parsed(number.removesuffix(unit), int, "bytes, such as 100kB")
+    parsed = _parsed(number.removesuffix(unit), int, "bytes, such as 100kB", text)
     return _checked(text, parsed * SIZE_UNITS[unit], lambda bytes_: bytes_ >= 0)
 
 
-def _parsed(text: str, kind: Callable[[str], Number], expected: str) -> Number:
+def _parsed(text: str, kind: Callable[[str], Number], expected: str, given: str | None = None) -> Number:
+    """Parse a text, or complain of what was `given` on the command line, if that is more than the text."""
     try:
         return kind(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}") from None
+        raise argparse.ArgumentTypeError(f"{(text if given is None else given)!r}: expected {expected}") from None
 
 
 def _checked(text: str, number: Number, good: Callable[[Number], bool]) -> Number:

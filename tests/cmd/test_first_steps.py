@@ -97,7 +97,9 @@ def ended_soon(lan: Lan, words: list[str]) -> int:
     return main.main([*words, *options, "--duration", "0.05"])
 
 
-@pytest.mark.parametrize("words", [["peers"], ["top"], ["request", "a", "b"], ["model", "get", "a"], ["receivers"]])
+@pytest.mark.parametrize("words", [
+    ["peers"], ["top"], ["request", "a", "b"], ["model", "get", "a"], ["receivers"], ["consumers"],
+])  # fmt: skip
 def test_a_command_that_ends_before_its_answer_fails(
     words: list[str], lan: Lan, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,6 +35,8 @@ def told(command: str) -> list[str]:
         names = ", ".join(action.option_strings) or action.dest
         words = (action.help or "") % {"default": action.default, "prog": parser.prog}
         lines.append(f"  {names} ({'; '.join(facts)}): {words}")
+    lines += [f"  {'also' if parser.allow_abbrev else 'not'} abbreviated"]
+    lines += [f"  | {line}".rstrip() for line in (parser.epilog or "").splitlines()]
     return lines
 
 

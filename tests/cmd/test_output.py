@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from glue.cmd.output import CommandOutput, payload_fields, payload_text, printable, table
+from glue.cmd.output import STYLES, CommandOutput, payload_fields, payload_text, printable, table
+from tests.cmd.prepared import Screen, people, programs
 
 
 def said(as_json: bool, **fields: Any) -> str:
@@ -74,3 +75,67 @@ def test_tables_align_words_left_and_numbers_right() -> None:
         "a              5",
         "long name  1,000",
     ]
+    assert table([["name", "count"], ["a", "5"], ["b", ""]]) == ["name  count", "a     5", "b"]
+
+
+def test_the_output_knows_whether_it_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen, pipe, program = (
+        CommandOutput(stream, json, lambda: None)
+        for stream, json in ((Screen(), False), (io.StringIO(), False), (Screen(), True))
+    )
+    assert [one.interactive for one in (screen, pipe, program)] == [True, False, False]
+    assert {style: screen.style(style, "x") for style in STYLES} == {
+        "bold": "\x1b[1mx\x1b[0m", "dim": "\x1b[2mx\x1b[0m", "red": "\x1b[31mx\x1b[0m", "green": "\x1b[32mx\x1b[0m",
+        "yellow": "\x1b[33mx\x1b[0m", "cyan": "\x1b[36mx\x1b[0m",
+    }  # fmt: skip
+    assert program.style("red", "x") == pipe.style("red", "x") == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert CommandOutput(Screen(), False, lambda: None).style("red", "x") == "x"
+
+
+def test_programs_get_complaints_as_events_and_people_on_the_other_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    def complain(output: CommandOutput) -> None:
+        output.complaint("bad", "it is bad", why="x")
+
+    assert people(complain) == ""
+    assert capsys.readouterr().err == "it is bad\n"
+    assert programs(complain) == [{"event": "bad", "why": "x"}]
+    assert capsys.readouterr().err == ""
+
+
+def test_an_event_names_the_endpoint_and_may_be_for_programs_alone() -> None:
+    def say(output: CommandOutput) -> None:
+        output.event("early", None, path=os)
+        output.endpoint = "hall"
+        output.event("late", "text", number=1)
+
+    assert people(say) == "text\n"
+    early, late = programs(say)
+    assert early == {"event": "early", "path": str(os)}
+    assert late == {"event": "late", "endpoint": "hall", "number": 1}
+
+
+def test_a_stream_without_a_character_gets_its_number() -> None:
+    bytes_ = io.BytesIO()
+    output = CommandOutput(io.TextIOWrapper(bytes_, "ascii"), False, lambda: None)
+    output.event("x", "caf\u00e9")
+    assert bytes_.getvalue() == b"caf\\xe9\n"
+
+
+def test_progress_beside_lines_is_quiet_only_where_the_lines_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", Screen())
+    monkeypatch.setenv("TERM", "xterm")
+    for stream, beside, is_shown in ((Screen(), True, False), (io.StringIO(), True, True), (Screen(), False, True)):
+        progress = CommandOutput(stream, False, lambda: None).progress("reading", 2.0, beside_lines=beside)
+        assert progress._is_shown == is_shown
+        assert progress.line(1.0).startswith("reading  [##########----------]  50%")
+    assert CommandOutput(io.StringIO(), False, lambda: None).progress("x").line(1.0) == "x  1 s"
+
+
+def test_shortened_text_has_the_length_that_is_asked_for() -> None:
+    assert printable("x" * 80) == "x" * 80
+    assert printable("x" * 81) == "x" * 79 + "…"
+    assert payload_text(b"\xff" * 100) == ("ff " * 100)[:79] + "…"
+    assert payload_text("ü" * 20, 10) == "ü" * 9 + "…"
+    assert payload_text(["ü"]) == '["ü"]'

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from glue.cmd import tally as tallying
 from glue.cmd.tally import Tally
 from glue.contract import Delivery
 from glue.endpoint.message import Message
@@ -59,3 +62,33 @@ def test_a_retained_message_is_no_part_of_the_order() -> None:
 
 def test_hearing_nothing_is_said() -> None:
     assert Tally().lines() == ["nothing received"]
+
+
+def test_everything_that_was_counted_is_in_the_table_and_in_the_fields() -> None:
+    tally = Tally()
+    for number in (7, 5, 9, 9, 12):
+        tally.add(message(number))
+    tally.add(message(3, retained=True))
+    tally.add(message(4, retained=True))
+    tally.add(message(1, incarnation=2, retained=True))
+    assert tally.lines() == [
+        "publisher  topic  received  first  last  missing  repeated  retained",
+        "garden     demo          5  7      12          5         2         2",
+        "garden     demo          0                     0         0         1",
+    ]
+    first, second = tally.fields()
+    assert first == {
+        "publisher": "garden", "topic": "demo", "received": 5, "first": 7, "last": 12, "missing": 5, "repeated": 2,
+        "retained": 2,
+    }  # fmt: skip
+    assert second["first"] is second["last"] is None
+    assert (tally.received_of("0" * 16), tally.received_of("1" * 16)) == (5, 0)
+
+
+def test_only_so_many_streams_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tallying.STREAM_LIMIT == 10_000
+    monkeypatch.setattr(tallying, "STREAM_LIMIT", 2)
+    tally = Tally()
+    for incarnation in (1, 2, 3, 1):
+        assert tally.add(message(incarnation, incarnation)) in ("", "out of order or repeated: #1 after #1")
+    assert counts(tally) == [(2, 0), (1, 0)]
