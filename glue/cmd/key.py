@@ -158,7 +158,7 @@ def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
             lambda seconds: driver.wait_until(lambda: is_known(endpoint, epoch), seconds),
             arguments.duration - ANNOUNCED,
         )
-        have, all_ = members(endpoint)
+        have, all_ = members(endpoint, epoch)
     output.event("members", f"{have} of {all_} members have it", members=all_, informed=have)
     return common.SUCCESS if have == all_ else common.FAILURE
 
@@ -169,16 +169,15 @@ def write(arguments: argparse.Namespace, key: Key, output: CommandOutput) -> Non
     output.event("epoch", key.newest.described(), epoch=key.newest.number, id=f"{key.newest.id:02x}")
 
 
-def members(endpoint: glue.Endpoint) -> tuple[int, int]:
-    """Return how many members have the newest epoch, and how many there are."""
-    security = endpoint._core.security
-    lives = security.lives.fresh
-    return sum(life.newest >= security.key.newest.number for life in lives), len(lives)
+def members(endpoint: glue.Endpoint, epoch: int) -> tuple[int, int]:
+    """Return how many members have an epoch, and how many there are."""
+    lives = endpoint._core.security.lives.fresh
+    return sum(life.newest >= epoch for life in lives), len(lives)
 
 
 def is_known(endpoint: glue.Endpoint, epoch: int) -> bool:
     """Whether this endpoint has taken an epoch from its file, and all members, of which there is one, have it."""
-    have, all_ = members(endpoint)
+    have, all_ = members(endpoint, epoch)
     return bool(endpoint._core.security.key.newest.number >= epoch) and 0 < have == all_
 
 

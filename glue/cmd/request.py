@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             answers = replies(endpoint, arguments, payload)
         for reply in answers:
             if reply.error is not None:
-                print(f"glue request: {printable(str(reply.error), SHOWN_LENGTH)}", file=sys.stderr)
+                print(f"glue request: {printable(told(reply.error), SHOWN_LENGTH)}", file=sys.stderr)
                 result = common.FAILURE
                 continue
             name = f"{printable(reply.responder)} " if arguments.all else ""
@@ -71,6 +71,11 @@ def replies(endpoint: glue.Endpoint, arguments: argparse.Namespace, payload: obj
             return list(endpoint.request_many(arguments.topic, [payload], arguments.timeout, retry=arguments.retry))
     except glue.RequestError as error:
         return [glue.Reply(None, "", "", error)]
+
+
+def told(error: BaseException) -> str:
+    """Return an error in the words of the command, which has an option where a program has a method."""
+    return str(error).replace("see wait_for_responders", "give it more time with --wait")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

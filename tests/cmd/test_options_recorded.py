@@ -25,7 +25,11 @@ RECORD = Path(__file__).parent / "options.txt"
 
 def told(command: str) -> list[str]:
     """A line for each option; how argparse lays them out differs from Python to Python."""
-    parser: argparse.ArgumentParser = import_module(command).parser()
+    return told_of(import_module(command).parser())
+
+
+def told_of(parser: argparse.ArgumentParser) -> list[str]:
+    """The lines of a parser, and of those of its actions."""
     lines = ["", f"{parser.prog}: {parser.description}"]
     for action in parser._actions:
         facts = [type(action).__name__.strip("_"), f"default {action.default!r}"]
@@ -37,6 +41,9 @@ def told(command: str) -> list[str]:
         lines.append(f"  {names} ({'; '.join(facts)}): {words}")
     lines += [f"  {'also' if parser.allow_abbrev else 'not'} abbreviated"]
     lines += [f"  | {line}".rstrip() for line in (parser.epilog or "").splitlines()]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            lines += [line for one in action.choices.values() for line in told_of(one)]
     return lines
 
 
