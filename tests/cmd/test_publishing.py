@@ -164,7 +164,8 @@ def test_what_comes_and_goes_is_a_line() -> None:
 @pytest.mark.parametrize(("words", "asked", "waits"), [
     ("--subscribe a --subscribe b --group g --max-rate 2", ["subscribe", "subscribe"], True),
     ("--presence p", ["watch_presence"], True), ("--publish a 1", ["publish_all"], False),
-    ("--publish a 1 --duration 5", ["publish_all"], True), ("--lines --subscribe a", ["subscribe", "publish_all"], True),
+    ("--publish a 1 --duration 5", ["publish_all"], True),
+    ("--lines --subscribe a", ["subscribe", "publish_all"], True),
     ("--publish a 1 --will w 2 --retain", ["will", "publish_all"], False),
 ])  # fmt: skip
 def test_the_endpoint_does_what_the_options_say(
@@ -304,7 +305,7 @@ def test_answers_are_lines_and_errors_a_failure(monkeypatch: pytest.MonkeyPatch,
 def test_a_topic_that_nobody_answers_is_told_in_the_words_of_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    nobody: Any = SimpleNamespace(find=lambda topic: [], patterns=lambda: [])
+    nobody: Any = SimpleNamespace(find=lambda topic: [], patterns=list)
     with pytest.raises(glue.NoResponderError) as refused:
         Routes(nobody).choose("t", ())
     code, out, err, _ = asked(monkeypatch, capsys, "t", "1", "--wait", "0", request_many=refused.value)

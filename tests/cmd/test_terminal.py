@@ -151,7 +151,7 @@ def test_the_status_is_told_when_it_changes_and_the_index_once_a_second(monkeypa
     terminal: Any = Terminal(there, Calls(), 7.0)  # type: ignore[arg-type]
     terminal.show_status = lambda one: seen.append((round(clock.now - 1000.0, 3), one.commit_index, one.failure))
     terminal._look()
-    assert seen == [(0.0, 7, ""), (1.125, 9, ""), (1.5, 9, ""), (1.75, 9, "full")]
+    assert seen == [(0.0, 7, ""), (1.125, 8, ""), (1.5, 9, ""), (1.75, 9, "full")]
 
 
 def test_a_status_waits_for_the_log() -> None:
