@@ -148,7 +148,7 @@ class Keepers:
         if not self._is_beginning or self._to_list or (are_whole and not self._is_listed):
             return
         self.is_listing, self.is_counting, reader = False, False, self._reader
-        for key, stream in reader._streams.items():
+        for key, stream in reader._streams:
             reader._drain(stream)
             if self._source_of(key) is None and stream.missing() is not None:
                 self.behind[key] = None
@@ -302,11 +302,13 @@ class Keepers:
         self._list_at = -inf
         for topic, last, origin, life, first in page.heads:
             key = origin, life, topic
-            stream = reader._streams.get(key)
+            stream = reader._streams.told(key, peer)
             if not self._wanted.match(topic) or (not self._is_beginning and self._source_of(key) is not None):
                 continue
             if stream is None:
-                stream = reader._open(key, origin)
+                stream = reader._open(key, origin, peer)
+                if reader._streams.get(key) is not stream:  # it found no room
+                    continue
                 if self.is_counting:
                     stream.next = last + 1  # what comes from now on
                     stream.skipped = 1, stream.next
@@ -335,8 +337,7 @@ class Keepers:
     def _take_ranges(self, now: float, peer: str, request: Request, page: Page) -> None:
         """Take the messages that were asked for, and note what the keeper does not have."""
         asked = {(origin, life, topic) for topic, _, _, _, origin, life in request.ranges}
-        groups = iter(page.groups)
-        reader = self._reader
+        groups, reader = iter(page.groups), self._reader
         for id, name, life, count in page.origins:
             for _ in range(count):
                 group = next(groups)

@@ -120,7 +120,7 @@ class Reader(Sequencer):
                 self.keepers.behind[key] = None
             else:
                 self._abandon(key, stream)
-                del self._streams[key]
+                self._streams.remove(key)
 
     def _source_of(self, key: Key) -> Source | None:
         """The publisher of a stream if it serves its history itself."""
@@ -150,8 +150,8 @@ class Reader(Sequencer):
         if stream is None:
             self._supersede(peer, life)
             stream = self._open(key, delivery.publisher)
-        elif len(self._streams) > STREAMS // 2:
-            self._streams.move_to_end(key)
+        else:
+            self._streams.note_live(key, stream)
         source = self._sources.get(peer) or self._silent.get(peer)
         if source is not None and source.covers(life, topic):
             if peer in self._silent:  # back, but not known to serve its history still

@@ -9,6 +9,7 @@ from math import inf
 from glue.contract import Delivery, Missed
 from glue.history.source import FOUND_LATE, GONE, HELD, LATE, LEFT, REFUSED, SCAN, STREAMS, Source, weight
 from glue.history.stream import Key, Stream, end_of, tail
+from glue.history.table import Streams
 from glue.history.wire import EARLIEST, FROM, LAST, LATEST, SINCE, Start
 from glue.topics.copies import is_new, tag_of
 
@@ -26,7 +27,7 @@ class Sequencer:
         self.admits: Callable[[Delivery], bool] | None = None  # whether messages are not left out; None: all are wanted
         self._limit = limit
         self._statistics = statistics
-        self._streams: OrderedDict[Key, Stream] = OrderedDict()
+        self._streams = Streams(STREAMS)
         self._has_forgotten = False  # whether a stream that is new here may have been read before
         self._held = 0  # bytes
         self._seen: OrderedDict[str, None] = OrderedDict()  # delayed messages, which may have been released twice
@@ -40,13 +41,15 @@ class Sequencer:
         """Note that all peers present when the reader began are known: further ones are met late."""
         self._late = -inf
 
-    def _open(self, key: Key, name: str) -> Stream:
-        stream = self._streams[key] = Stream(name, max(1, self.start[1]) if self.start[0] == FROM else 0)
-        while len(self._streams) > STREAMS:
-            _, old = self._streams.popitem(last=False)
-            self._statistics["streams of history forgotten: too many"] += 1
-            self._has_forgotten = True
-            self._held -= sum(weight(delivery) for delivery in old.held)
+    def _open(self, key: Key, name: str, teller: str = "") -> Stream:
+        """Begin to follow a stream; `teller` is a keeper that tells of it. It may find no room, and be forgotten."""
+        stream = Stream(name, max(1, self.start[1]) if self.start[0] == FROM else 0)
+        stream.teller, stream.is_unsure = teller, bool(teller)
+        if (left := self._streams.add(key, stream)) is not None:
+            cause = "dropped: only one keeper told of them" if left[1].is_unsure else "forgotten: too many"
+            self._statistics[f"streams of history {cause}"] += 1
+            self._has_forgotten |= not left[1].is_unsure
+            self._held -= sum(weight(delivery) for delivery in left[1].held)
         return stream
 
     def _take(self, key: Key, stream: Stream, delivery: Delivery, is_narrow: bool) -> None:
@@ -73,6 +76,8 @@ class Sequencer:
 
     def _take_kept(self, key: Key, stream: Stream, delivery: Delivery) -> None:
         """Take messages of a keeper; at the beginning, hold them if other keepers may have earlier ones."""
+        if stream.is_unsure:
+            self._streams.confirm(key, stream, is_live=False)
         if delivery.published_at < stream.oldest and not stream.is_live:
             if delivery.sequence <= (stream.next or stream.first):
                 stream.leave_out(end_of(delivery))
@@ -132,7 +137,7 @@ class Sequencer:
 
     def _of(self, peer: str, life: int) -> list[tuple[Key, Stream]]:
         """The streams of one life of a publisher."""
-        return [(key, stream) for key, stream in self._streams.items() if key[0] == peer and key[1] == life]
+        return [(key, stream) for key, stream in self._streams if key[0] == peer and key[1] == life]
 
     def _hold(self, stream: Stream, delivery: Delivery) -> None:
         """Hold what came too early. Without room, what is later gives way; history is asked for it again."""

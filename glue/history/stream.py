@@ -22,12 +22,13 @@ class Stream:
     `tried` are keepers without the missing messages, asked since `round_since`; in the first round, since `since`.
     `is_kept`: only keepers may have them. While `next` is 0, history may begin with the number `first`. What is from
     before `oldest` is left out at the beginning. `began` is the number that was handed over first, if that was before
-    anything was known of its history.
+    anything was known of its history. `teller`: the keeper that told of it, "" once its publisher did; while it
+    `is_unsure`, nothing else speaks for it.
     """
 
     __slots__ = (
-        "began", "first", "held", "is_kept", "is_live", "name", "newer", "next", "oldest", "round_since", "since",
-        "skipped", "tried", "want",
+        "began", "first", "held", "is_kept", "is_live", "is_unsure", "name", "newer", "next", "oldest", "round_since",
+        "since", "skipped", "teller", "tried", "want",
     )  # fmt: skip
 
     def __init__(self, name: str, next: int = 0) -> None:
@@ -42,6 +43,7 @@ class Stream:
         self.held: list[Delivery] = []  # by number
         self.is_kept = False
         self.is_live = False  # whether live messages were handed over, so that history only fills gaps
+        self.teller, self.is_unsure = "", False
         self.tried: set[str] = set()
         self.since = self.round_since = 0.0
 

@@ -158,3 +158,54 @@ def test_a_keeper_that_leaves_out_every_second_message_takes_no_more_and_more_me
             most = max(most, len(healer._work.wanted) if healer._work else 0)
     assert good.statistics["endpoint"]["messages fetched by keepers"] >= 200
     assert most <= 100
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_false_streams_of_one_keeper_do_not_displace_true_ones(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sequencer", "keepers", "reader"):
+        monkeypatch.setattr(f"glue.history.{module}.STREAMS", 64)
+    world = World(4)
+    publisher, keeping = kept(world, 2, 5)
+    for number in range(20):
+        publisher.publish(f"log/b{number}", 1)
+    world.run(SECOND)
+
+    def lie(request: Request, page: Page) -> None:
+        if not request.ranges and request.eras is None:
+            false = [(f"log/x{request.id}/{number}", 9, "e" * 16, 1, 1) for number in range(200)]
+            page.heads = [*false, *page.heads, *false]
+            page.next = page.head = len(page.heads)
+
+    lies(keeping[1], lie)
+    late = world.endpoint("late")
+    found = late.subscribe("log/#", start=start)
+    world.run(20 * SECOND)  # several comparisons with each keeper
+    for number in range(20):
+        publisher.publish(f"log/b{number}", 2)
+    publish_on(world, publisher)
+    world.run(SECOND)
+    got = [(message.topic, message.payload) for message in found.received]
+    assert len(got) == len({*got})
+    first = [1, 2] if start == "earliest" else [2]
+    for number in range(20):
+        assert [payload for topic, payload in got if topic == f"log/b{number}"] == first
+    assert [payload for topic, payload in got if topic == "log/a"][-20:] == [*range(11, 31)]
+    counts = late.statistics["endpoint"]
+    assert counts["streams of history dropped: only one keeper told of them"] > 100
+    assert not counts["streams of history forgotten: too many"]
+
+
+def test_streams_of_one_busy_publisher_do_not_displace_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sequencer", "keepers", "reader"):
+        monkeypatch.setattr(f"glue.history.{module}.STREAMS", 64)
+    world = World(5)
+    publisher, _ = kept(world, 1, 5)
+    busy = world.endpoint("busy")
+    found = world.endpoint("late").subscribe("log/#", start="earliest")
+    world.run(SECOND)
+    for number in range(300):
+        busy.publish(f"log/x{number}", number)
+        world.run(0.01)
+    publisher.publish("log/a", 6)
+    world.run(SECOND)
+    assert [message.payload for message in found.received if message.topic == "log/a"] == [1, 2, 3, 4, 5, 6]
