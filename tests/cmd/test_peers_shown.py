@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from glue.cmd import facts, peers, top
 from glue.endpoint.activity import COUNTERS
 from glue.endpoint.inquiring import Answered
+from glue.endpoint.sections import SECTIONS
 from tests.cmd.prepared import Calls, Time, people, programs
 
 PEERS = {"a": ("attic", "10.0.0.1:7"), "h": ("hall", "10.0.0.2:7"), "k": ("kitchen", "10.0.0.3:7"), "m": ("me", "this")}
@@ -87,18 +89,24 @@ def test_the_endpoints_are_given_time_to_be_found_and_to_answer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     did: list[Any] = []
-    hall = Calls()
+    hall: Any = Calls()
     hall.id, hall.name, hall.address = "h", "hall", ("10.0.0.2", 7, 0, 0)
-    own = Calls()
+    own: Any = Calls()
     own.id, own.name, own.peers = "m", "me", [hall]
     monkeypatch.setattr(peers, "open_endpoint", lambda *_, **options: nullcontext(own))
     monkeypatch.setattr("glue.cmd.common.pause", did.append)
     monkeypatch.setattr(peers, "begin_round", lambda endpoint, pings: did.append((endpoint is own, pings)))
-    monkeypatch.setattr(
-        peers, "ask_all", lambda endpoint, sections: did.append(sections) or [Answered("hall", "h", TOLD["h"])]
-    )
+
+    def ask_all(endpoint: Any, sections: list[str]) -> list[Answered]:
+        did.append(sections)
+        return [Answered("hall", "h", TOLD["h"])]
+
+    def told(name: str, endpoint: Any) -> Any:
+        return TOLD["m"][name]
+
+    monkeypatch.setattr(peers, "ask_all", ask_all)
     for name in ("report", "links"):
-        monkeypatch.setitem(peers.SECTIONS, name, lambda endpoint, name=name: TOLD["m"][name])
+        monkeypatch.setitem(SECTIONS, name, partial(told, name))
     assert peers.main([]) == 0
     assert did == [1.2, (True, 20), 1.2, ["report", "links"]]
     lines = capsys.readouterr().out.splitlines()

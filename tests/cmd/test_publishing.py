@@ -17,6 +17,7 @@ import pytest
 
 import glue
 from glue.cmd import common, endpoint, history, receivers, request
+from glue.receivers.address import parse
 from glue.requests.routes import Routes
 from tests.cmd.prepared import Calls, Time, lines_of, message, people, programs
 
@@ -372,7 +373,7 @@ def test_a_message_is_sent_and_its_end_awaited(
     monkeypatch.setattr(receivers, "parts_of", lambda _: SimpleNamespace(runtime=SimpleNamespace(send=send)))
     assert receivers.main(["lamp/1", '{"a": 1}', "--send", "--timeout", "0.01"]) == code
     assert capsys.readouterr().err == told
-    assert sent == [(receivers.parse("lamp/1"), {"a": 1})]
+    assert sent == [(parse("lamp/1"), {"a": 1})]
 
 
 @pytest.mark.parametrize(("answer", "code", "out", "err"), [

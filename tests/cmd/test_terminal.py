@@ -185,7 +185,12 @@ def test_a_terminal_carries_out_what_is_typed(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(common, "request_end", lambda: ended.append(2))
     monkeypatch.setattr(model, "next_line", lines_of("set k 1\n", "\n", "set k\n", "paint\n", "quit\n"))
     started: list[Any] = []
-    monkeypatch.setattr(threading, "Thread", lambda **given: started.append(given) or Calls())
+
+    def thread(**given: Any) -> Any:
+        started.append(given)
+        return Calls()
+
+    monkeypatch.setattr(threading, "Thread", thread)
     there: Any = Calls(set=5)
     terminals: list[Terminal] = []
 
