@@ -25,7 +25,7 @@ from glue.transport.window import least_part
 from glue.transport.wire import DATA, GROUP, KEY, WINDOW
 
 HURRY = 0.02  # seconds: a round trip that was not measured yet, as in `round_trip`
-HURRIED = 64  # frames of each gap that are sent again because the receiver asks
+HURRIED = 8  # frames of each gap that are sent again because the receiver asks: what it acknowledges shows the rest
 
 _PACK_FIRST = {entry.kind: entry.packer("channel", "sequence") for entry in (DATA, GROUP)}
 
