@@ -63,12 +63,8 @@ class LogWriter:
 
     def _work(self) -> None:
         keeping = self.keeping
-        is_open = True
-        while is_open:
-            try:
-                is_open = self._step(keeping)
-            except Exception:  # a fault of ours must not end it in silence: publishers wait for it
-                logger.exception("storing failed")
+        while self._step(keeping):
+            pass
         try:
             keeping.close(time.monotonic())
         except OSError:
@@ -97,14 +93,20 @@ class LogWriter:
         except Empty:
             pass
         if deliveries:
-            try:
-                keeping.store(time.monotonic(), deliveries)
-            finally:
-                for delivery in deliveries:
-                    self._handled(delivery)
+            _attempt(lambda: keeping.store(time.monotonic(), deliveries))
+            for delivery in deliveries:
+                self._handled(delivery)
         for function in functions:
-            function()
+            _attempt(function)
         now = time.monotonic()
         if keeping.deadline <= now:
-            keeping.commit(now, time.time())
+            _attempt(lambda: keeping.commit(now, time.time()))
         return is_open
+
+
+def _attempt(function: Callable[[], object]) -> None:
+    """Call a function; a fault of ours must not end the thread in silence, for publishers wait for it."""
+    try:
+        function()
+    except Exception:
+        logger.exception("storing failed")
