@@ -36,6 +36,7 @@ BRIEF, BRIEFER = (
     40e-6,
 )  # seconds without a message until a session ends, and until it is committed
 MOST_SKIPPED = 63  # sessions skipped after a session in which nothing passed, at most
+QUIET = 50  # looks without a handler, a second of them, after which the standby thread sleeps until there is traffic
 FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
 
 _leading = threading.local()
@@ -284,7 +285,7 @@ class ThreadDriver(Asking):
         """Watch the leader while there is traffic; take the lead when a handler keeps it."""
         quiet = 0
         while not self.closed:
-            if quiet > 50:  # a second without handlers: sleep until there is traffic again
+            if quiet > QUIET:
                 self._watching = False
                 self._watch.wait()
                 self._watch.clear()

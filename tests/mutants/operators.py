@@ -178,9 +178,15 @@ def _mark_last(body: list[ast.stmt], kind: type[ast.stmt]) -> None:
 
 
 def _assigns(statement: ast.stmt, names: Collection[str]) -> bool:
-    return isinstance(statement, ast.Assign) and any(
-        isinstance(t, ast.Name) and t.id in names for t in statement.targets
-    )
+    """Whether a statement gives these names, and no others, their values."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)]) | ast.Assign(targets=targets):
+            pass
+        case ast.AnnAssign(target=target):
+            targets = [target]
+        case _:
+            return False
+    return all(isinstance(target, ast.Name) and target.id in names for target in targets)
 
 
 def _is_unseen(node: ast.AST) -> bool:
