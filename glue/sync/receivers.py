@@ -155,7 +155,8 @@ class ThreadExecutor:
     def _wait(self) -> bool:
         """Wait for work; whether this thread is still needed."""
         with self._condition:
-            if self._idle >= RUNNING and not self._work:  # as many threads rest as can run at once
+            is_enough = self._idle >= RUNNING and not self._work  # as many threads rest as can run at once
+            if is_enough or self._is_closed:
                 self._threads.discard(threading.current_thread())
                 return False
             self._idle += 1
@@ -213,8 +214,8 @@ class ThreadExecutor:
 
     def close(self, timeout: float) -> None:
         """End the threads."""
-        self._is_closed = True
         with self._condition:
+            self._is_closed = True
             self._condition.notify_all()
         until = time.monotonic() + timeout
         for thread in list(self._threads):

@@ -1,0 +1,462 @@
+"""Where receivers run: in threads or in a loop, how they wait for a model, a store or others, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import glue
+import glue.aio.receivers
+import glue.sync.receivers
+from glue.aio.receivers import LoopExecutor
+from glue.endpoint.model_calls import TIMEOUT, ModelCall
+from glue.endpoint.receiver_hosts import PENDING
+from glue.endpoint.receiver_ops import Ask, Awaitable, Work
+from glue.model.questions import Committed, Read, Refused
+from glue.receivers.address import parse
+from glue.sync.receivers import THREADS, ThreadExecutor
+from tests.support.lan import PATIENCE
+
+
+def called(answer: Any) -> int:
+    """The result of a call to a model."""
+    if isinstance(answer, Refused):
+        raise glue.RefusedError(answer.reason)
+    found: int = answer.index
+    return found
+
+
+QUESTION = Ask("plant", ModelCall(Read("a"), called))
+
+
+class Endpoint:
+    """An endpoint whose driver notes what is asked of a model."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.is_closed = False
+        self._core = SimpleNamespace(outbox=SimpleNamespace(order=self.asked.append))
+
+    def order(self, request: Any, wait: bool = True) -> None:
+        self.asked.append(request)
+
+    def _running(self) -> Any:
+        if self.is_closed:
+            raise glue.ClosedError("closed")
+        return self
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.0005)
+
+
+# ---------------------------------------------------------------------------------------------------------- threads
+
+
+def test_a_thread_passes_questions_to_the_model_and_goes_on_with_the_answers() -> None:
+    endpoint, results = Endpoint(), deque[Any]()
+    executor = ThreadExecutor(endpoint)
+
+    def resume(value: Any, error: BaseException | None) -> None:
+        results.append((value, str(error or ""), threading.current_thread().name))
+
+    for _ in range(2):
+        executor.soon(lambda: results.append(executor.perform(QUESTION, resume)))
+    until(lambda: len(endpoint.asked) == 2)
+    assert [*results] == [PENDING, PENDING]
+    results.clear()
+    for request in endpoint.asked:
+        assert (request.name, request.question, request.timeout) == ("plant", Read("a"), TIMEOUT)
+        assert abs(request.at - time.time()) < PATIENCE
+    endpoint.asked[0].token.answered(Committed(5))
+    until(lambda: len(results) == 1)
+    endpoint.asked[1].token.answered(Refused("no"))
+    until(lambda: len(results) == 2)
+    assert [*results] == [(5, "", "glue receivers"), (None, "no", "glue receivers")]
+    executor.close(PATIENCE)
+    assert not executor._threads
+
+
+def test_a_thread_does_the_work_of_a_store_and_tells_its_error() -> None:
+    executor, results = ThreadExecutor(Endpoint()), deque[Any]()
+
+    def fail() -> None:
+        raise ValueError("store")
+
+    async def handler() -> None:
+        pass
+
+    for operation in (Work(lambda: 5), Work(fail), Awaitable(handler())):
+        executor.soon(lambda operation=operation: results.append(executor.perform(operation, lambda *_: None)))  # type: ignore[misc]
+    until(lambda: len(results) == 3)
+    found = [(value, type(error), str(error or "")) for value, error in results]
+    words = "a coroutine function as a receiver is for glue.aio.Endpoint"
+    assert sorted(found, key=str) == [
+        (5, type(None), ""), (None, ValueError, "store"), (None, glue.ConfigurationError, words),
+    ]  # fmt: skip
+    executor.close(PATIENCE)
+
+
+def test_what_fails_in_a_thread_is_logged_and_the_next_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    executor, done = ThreadExecutor(Endpoint()), threading.Event()
+
+    def closed() -> None:
+        raise glue.ClosedError("closed")
+
+    executor.soon(lambda: 1 / 0)
+    executor.soon(closed)
+    executor.soon(done.set)
+    assert done.wait(PATIENCE)
+    executor.close(PATIENCE)
+    assert [record.getMessage() for record in caplog.records] == ["a receiver failed"]
+
+
+def test_a_stuck_thread_gets_help_when_it_is_looked_after_or_says_that_it_waits() -> None:
+    executor, gate = ThreadExecutor(Endpoint()), threading.Event()
+    for _ in range(2):
+        executor.soon(lambda: gate.wait(PATIENCE))
+    until(lambda: len(executor._threads) == 2 and not executor._work)
+    done = threading.Event()
+    executor.soon(done.set)
+    assert len(executor._threads) == 2
+    executor.look()
+    assert done.wait(PATIENCE)
+    assert len(executor._threads) == 3
+    gate.set()
+    executor.close(PATIENCE)
+    executor, gate = ThreadExecutor(Endpoint()), threading.Event()
+
+    def wait() -> None:
+        assert executor.is_mine()
+        with executor.waiting():
+            gate.wait(PATIENCE)
+
+    for _ in range(4):
+        executor.soon(wait)
+    until(lambda: executor._waiting == 4)
+    done = threading.Event()
+    executor.soon(done.set)
+    assert done.wait(PATIENCE)
+    gate.set()
+    until(lambda: not executor._waiting)
+    assert not executor.is_mine()
+    executor.close(PATIENCE)
+    assert (THREADS, len(executor._threads)) == (64, 0)
+
+
+def test_there_is_a_limit_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glue.sync.receivers, "THREADS", 3)
+    executor, gate = ThreadExecutor(Endpoint()), threading.Event()
+    for _ in range(5):
+        executor.soon(lambda: gate.wait(PATIENCE))
+        executor.look()
+        executor.look()
+    assert len(executor._threads) == 3
+    gate.set()
+    until(lambda: not executor._work)
+    executor.close(PATIENCE)
+    executor.soon(lambda: None)
+    assert len(executor._threads) == 0
+
+
+def test_a_thread_without_work_rests_and_then_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glue.sync.receivers, "REST", 0.001)
+    executor = ThreadExecutor(Endpoint())
+    done = threading.Event()
+    executor.soon(done.set)
+    assert done.wait(PATIENCE)
+    until(lambda: not executor._threads)
+    done.clear()
+    executor.soon(done.set)
+    assert done.wait(PATIENCE)
+    executor.close(PATIENCE)
+
+
+def test_a_thread_that_is_about_to_rest_as_all_ends_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glue.sync.receivers, "REST", 3 * PATIENCE)
+    executor = ThreadExecutor(Endpoint())
+
+    class Ending(deque[Any]):
+        """Work after which all ends, in the moment between a thread's look and its rest."""
+
+        def popleft(self) -> Any:
+            if not self:
+                executor.close(0.0)
+            return super().popleft()
+
+    executor._work = Ending()
+    done = threading.Event()
+    executor.soon(done.set)
+    assert done.wait(PATIENCE)
+    for thread in list(executor._threads):
+        thread.join(PATIENCE)
+    assert not executor._threads
+
+
+# -------------------------------------------------------------------------------------------------------------- loop
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_a_loop_passes_questions_on_and_goes_on_with_the_answers_outside_of_the_turn() -> None:
+    async def main() -> None:
+        endpoint, results = Endpoint(), list[Any]()
+        executor = LoopExecutor(endpoint)
+
+        def resume(value: Any, error: BaseException | None) -> None:
+            results.append((value, str(error or "")))
+
+        assert executor.perform(QUESTION, resume) is PENDING
+        assert executor.perform(QUESTION, resume) is PENDING
+        first, second = endpoint.asked
+        assert (first.name, first.question, first.timeout) == ("plant", Read("a"), TIMEOUT)
+        assert abs(first.at - time.time()) < PATIENCE
+        first.token.answered(Committed(5))
+        second.token.answered(Refused("no"))
+        assert results == []
+        await turns()
+        assert results == [(5, ""), (None, "no")]
+        endpoint.is_closed = True
+        value, error = executor.perform(QUESTION, resume)
+        assert (value, type(error)) == (None, glue.ClosedError)
+
+    asyncio.run(main())
+
+
+def test_a_loop_awaits_stores_and_coroutines_and_tells_their_errors() -> None:
+    async def main() -> None:
+        executor, results = LoopExecutor(Endpoint()), list[Any]()
+
+        def resume(value: Any, error: BaseException | None) -> None:
+            results.append((value, repr(error)))
+
+        async def give() -> int:
+            return 5
+
+        async def fail() -> None:
+            raise KeyError("mine")
+
+        async def hang() -> None:
+            await asyncio.sleep(100)
+
+        for operation in (Awaitable(give()), Awaitable(fail()), Work(lambda: 6)):
+            assert executor.perform(operation, resume) is PENDING
+        while executor.tasks:
+            await asyncio.sleep(0.001)
+        assert sorted(results, key=str) == [(5, "None"), (6, "None"), (None, "KeyError('mine')")]
+        executor.perform(Awaitable(hang()), resume)
+        (task,) = executor.tasks
+        await turns()
+        task.cancel()
+        await turns()
+        assert results[3:] == [(None, "GlueError('cancelled')")]
+        assert not executor.tasks
+
+    asyncio.run(main())
+
+
+def test_a_loop_calls_what_is_soon_to_be_done_in_order_and_goes_round_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        executor, got = LoopExecutor(Endpoint()), list[Any]()
+        for number in range(3):
+            executor.soon(lambda number=number: got.append(number))  # type: ignore[misc]
+        assert got == []
+        await turns(1)
+        assert got == [0, 1, 2]
+        clock = iter(range(1000))
+        monkeypatch.setattr(glue.aio.receivers, "time", SimpleNamespace(monotonic=lambda: next(clock) * 0.004))
+        for number in range(3, 6):
+            executor.soon(lambda number=number: got.append(number))  # type: ignore[misc]
+        await turns(1)
+        assert got == [0, 1, 2, 3]
+        await turns(3)
+        assert got == [0, 1, 2, 3, 4, 5]
+        monkeypatch.undo()
+        await asyncio.to_thread(executor.soon, lambda: got.append("thread"))
+        await turns()
+        assert got[-1] == "thread"
+
+    asyncio.run(main())
+
+
+# ------------------------------------------------------------------------------------------------------------ the end
+
+
+class Kind:
+    """A kind with receivers that go away one tick at a time."""
+
+    kind = ":sum"
+
+    def __init__(self, left: int, handing: int = 0) -> None:
+        self.activations = [*range(left)]
+        self.handing = handing
+        self.did: list[Any] = []
+
+    @property
+    def is_handing_over(self) -> bool:
+        return self.handing > 0
+
+    def drain(self) -> None:
+        self.did.append("drain")
+
+    def tick(self, now: float) -> None:
+        self.did.append(now)
+        self.activations = self.activations[1:]
+        self.handing -= 1
+
+    def close(self) -> None:
+        self.did.append("close")
+
+
+class Runtime:
+    """A runtime that hosts one kind."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kinds = {":sum": kind}
+        self.is_closed = False
+        self.did: list[Any] = []
+
+    def now(self) -> float:
+        return 7.0
+
+    def withdraw(self, *kinds: Any) -> None:
+        self.did.append(("withdraw", kinds))
+
+    def remove_kind(self, kind: Any) -> None:
+        del self.kinds[kind.kind]
+        self.did.append(("remove", kind))
+
+
+@pytest.fixture(params=["sync", "aio"])
+def run(request: pytest.FixtureRequest) -> Callable[[Callable[[Any], Any]], Any]:
+    """Calls something with the module of one kind of endpoints, and awaits what is to be awaited."""
+
+    def run(call: Callable[[Any], Any]) -> Any:
+        module: Any = glue.sync.receivers if request.param == "sync" else glue.aio.receivers
+
+        async def main() -> Any:
+            found = call(module)
+            return await found if inspect.isawaitable(found) else found
+
+        return asyncio.run(main())
+
+    return run
+
+
+Run = Callable[[Callable[[Any], Any]], Any]
+
+
+def test_leaving_waits_until_nothing_is_in_memory_and_all_is_handed_over(run: Run, monkeypatch: Any) -> None:
+    for module in (glue.sync.receivers, glue.aio.receivers):
+        monkeypatch.setattr(module, "LOOK", 0.0)
+    kinds = [Kind(2), Kind(0, 3)]
+    runtime = Runtime(kinds[0])
+    assert run(lambda module: module.leave(runtime, kinds, PATIENCE)) is True
+    assert [kind.did for kind in kinds] == [["drain", 7.0, 7.0, 7.0]] * 2
+    assert run(lambda module: module.leave(runtime, [Kind(5)], 0.0)) is False
+    assert run(lambda module: module.leave(runtime, [Kind(0, 5)], 0.0)) is True
+    runtime.is_closed = True
+    assert run(lambda module: module.leave(runtime, [Kind(5)], PATIENCE)) is False
+
+
+def test_receivers_are_closed_once(run: Run) -> None:
+    kind: Any = Kind(1)
+    runtime: Any = Runtime(kind)
+    assert run(lambda module: module.Receivers(kind, runtime).close(PATIENCE)) is True
+    assert runtime.did == [("withdraw", (kind,)), ("remove", kind)]
+    assert kind.did[-1] == "close"
+    assert run(lambda module: module.Receivers(kind, runtime).close(PATIENCE)) is True
+    assert len(runtime.did) == 2
+
+
+def test_a_host_waits_until_it_serves(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (glue.sync.receivers, glue.aio.receivers):
+        monkeypatch.setattr(module, "LOOK", 0.0)
+    looks = iter([False, False, True])
+    kind: Any = type("Looked", (), {"is_settled": property(lambda self: next(looks))})()
+    runtime: Any = None
+    assert run(lambda module: module.Receivers(kind, runtime).wait_until_served()) is True
+    kind = SimpleNamespace(is_settled=False)
+    assert run(lambda module: module.Receivers(kind, runtime).wait_until_served(0.0)) is False
+    kind.is_settled = True
+    assert run(lambda module: module.Receivers(kind, runtime).wait_until_served(0.0)) is True
+
+
+def test_a_message_without_room_is_sent_as_soon_as_there_is_some(run: Run) -> None:
+    sent: list[Any] = []
+
+    def send_text(address: str, payload: Any) -> None:
+        sent.append((address, payload))
+        if len(sent) < 3:
+            raise glue.WouldBlockError("full")
+
+    endpoint: Any = Endpoint()
+    runtime = SimpleNamespace(
+        send_text=send_text, outbox=SimpleNamespace(count=0), executor=SimpleNamespace(is_mine=lambda: False)
+    )
+    endpoint._receiving = SimpleNamespace(runtime=runtime)
+    endpoint.is_handler = lambda: False
+    run(lambda module: module.send(endpoint, "sum/x", 5))
+    assert sent == [("sum/x", 5)] * 3
+    for count in (0, 0x3FF, 0x400):
+        runtime.outbox.count = count
+        run(lambda module: module.send(endpoint, "sum/x", 5))
+    assert len(sent) == 6
+    sent.clear()
+    endpoint.is_closed = True
+    with pytest.raises(glue.ClosedError):
+        run(lambda module: module.send(endpoint, "sum/x", 5))
+
+
+@pytest.mark.parametrize(("is_mine", "is_handler"), [(True, False), (False, True)])
+def test_a_thread_that_makes_room_itself_does_not_wait_for_it(is_mine: bool, is_handler: bool) -> None:
+    def send_text(address: str, payload: Any) -> None:
+        raise glue.WouldBlockError("full")
+
+    endpoint: Any = Endpoint()
+    executor = SimpleNamespace(is_mine=lambda: is_mine)
+    endpoint._receiving = SimpleNamespace(runtime=SimpleNamespace(send_text=send_text, executor=executor))
+    endpoint.is_handler = lambda: is_handler
+    with pytest.raises(glue.WouldBlockError, match="full"):
+        glue.sync.receivers.send(endpoint, "sum/x", 5)
+
+
+def test_an_answer_or_its_error_is_the_callers(run: Run) -> None:
+    asked: list[Any] = []
+    outcome: list[Any] = [None, 5]
+
+    def ask(address: Any, payload: Any, timeout: float, path: Any, settle: Any) -> None:
+        asked.append((str(address), payload, timeout, path))
+        if outcome:
+            settle(*outcome)
+
+    endpoint: Any = Endpoint()
+    late = glue.RequestTimeoutError("too late")
+    endpoint._receiving = SimpleNamespace(runtime=SimpleNamespace(ask=ask, unanswered=lambda address: late))
+    endpoint.wait_for = lambda pending, timeout: pending.wait(timeout)
+    address = parse("sum/x")
+    assert run(lambda module: module.ask(endpoint, address, 1, PATIENCE, ("a/1",))) == 5
+    assert asked == [("sum/x", 1, PATIENCE, ("a/1",))]
+    outcome[:] = [KeyError("k"), None]
+    with pytest.raises(glue.RemoteError, match="sum/x: KeyError: 'k'"):
+        run(lambda module: module.ask(endpoint, address, 1, PATIENCE))
+    outcome.clear()
+    with pytest.raises(glue.RequestTimeoutError, match="too late"):
+        run(lambda module: module.ask(endpoint, address, 1, 0.001))
+    with pytest.raises(glue.ConfigurationError, match="timeout=0"):
+        run(lambda module: module.ask(endpoint, address, 1, 0))
+    assert len(asked) == 3
