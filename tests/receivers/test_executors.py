@@ -54,6 +54,11 @@ class Endpoint:
         return self
 
 
+def wait_for(gate: threading.Event) -> None:
+    """Wait for a gate as a stuck receiver does."""
+    gate.wait(PATIENCE)
+
+
 def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
@@ -111,10 +116,13 @@ def test_a_thread_does_the_work_of_a_store_and_tells_its_error() -> None:
 def test_what_fails_in_a_thread_is_logged_and_the_next_is_done(caplog: pytest.LogCaptureFixture) -> None:
     executor, done = ThreadExecutor(Endpoint()), threading.Event()
 
+    def fail() -> None:
+        raise ValueError("mine")
+
     def closed() -> None:
         raise glue.ClosedError("closed")
 
-    executor.soon(lambda: 1 / 0)
+    executor.soon(fail)
     executor.soon(closed)
     executor.soon(done.set)
     assert done.wait(PATIENCE)
@@ -125,7 +133,7 @@ def test_what_fails_in_a_thread_is_logged_and_the_next_is_done(caplog: pytest.Lo
 def test_a_stuck_thread_gets_help_when_it_is_looked_after_or_says_that_it_waits() -> None:
     executor, gate = ThreadExecutor(Endpoint()), threading.Event()
     for _ in range(2):
-        executor.soon(lambda: gate.wait(PATIENCE))
+        executor.soon(lambda: wait_for(gate))
     until(lambda: len(executor._threads) == 2 and not executor._work)
     done = threading.Event()
     executor.soon(done.set)
@@ -159,7 +167,7 @@ def test_there_is_a_limit_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glue.sync.receivers, "THREADS", 3)
     executor, gate = ThreadExecutor(Endpoint()), threading.Event()
     for _ in range(5):
-        executor.soon(lambda: gate.wait(PATIENCE))
+        executor.soon(lambda: wait_for(gate))
         executor.look()
         executor.look()
     assert len(executor._threads) == 3
