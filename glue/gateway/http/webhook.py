@@ -174,6 +174,8 @@ class DeliveryHandler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int) -> None:
         self.send_response(status)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         if status != 204:
             self.send_header("Content-Length", "0")
         self.end_headers()
