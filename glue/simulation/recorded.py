@@ -1,8 +1,7 @@
 """Replay of recorded losses and delays on a link.
 
 Other settings send other datagrams, so a datagram cannot have the fate of its number. Time selects the fate instead.
-Datagrams of a tenth of of
-a second take the recorded fates of the same tenth, in order, and start over when there are more
+Datagrams of a tenth of a second take the recorded fates of the same tenth, in order, and start over when there are more
 datagrams than fates. Therefore bursts stay bursts, and a bad minute stays bad. Where the trace has recorded, the latest
 earlier fate applies.
 """

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.recorded.commands import COMMANDS
-from tests.recorded.consensus import consensus
+from tests.recorded.consensus import consensus, forged
 from tests.recorded.crowd import DOORS
 from tests.recorded.features import FEATURES
 from tests.recorded.forms import FORMS
@@ -22,6 +22,7 @@ from tests.recorded.hooks import HOOKS
 from tests.recorded.http_requests import HTTP
 from tests.recorded.members import MEMBERS
 from tests.recorded.models import MODELS
+from tests.recorded.networks import NETWORKS
 from tests.recorded.readers import READERS
 from tests.recorded.scenes import SCENES
 from tests.recorded.small import SMALL
@@ -29,11 +30,12 @@ from tests.recorded.stores import STORES
 from tests.recorded.wild import WILD
 from tests.recorded.wishes import WISHES
 
-CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
+CONSENSUS = {**{f"consensus-{part}": partial(consensus, part) for part in range(4)}, "consensus-forged": forged}
 RUNS: dict[str, Callable[[], str]] = {
     **SCENES,
     **MODELS,
     **CONSENSUS,
+    **NETWORKS,
     **DOORS,
     **HOOKS,
     **FEATURES,
