@@ -220,8 +220,13 @@ def test_a_model_is_opened_as_the_options_say(
     there: Any = Calls(model=kept)
     did: list[str] = []
     monkeypatch.setattr(model, "open_endpoint", lambda *_, **options: nullcontext(there))
-    monkeypatch.setattr(common, "wait_for_end", lambda: did.append("waits"))
-    monkeypatch.setattr(Terminal, "live", lambda terminal: did.append("live"))
+
+    def end(what: str) -> None:
+        did.append(what)
+        raise common.Ended
+
+    monkeypatch.setattr(common, "wait_for_end", lambda: end("waits"))
+    monkeypatch.setattr(Terminal, "live", lambda terminal: end("live"))
     assert model.main([*words.split(), "--timeout", "7", "--data-dir", "d", "--mergeable", "a/=set"]) == code
     ((_, name, given),) = there.calls
     assert (name, given) == ("model", {

@@ -55,6 +55,33 @@ def test_nonsense_of_a_peer_breaks_nothing(section: Any) -> None:
     assert all(way.multicast[0] == 0 for way in ways if way.target == "a")
 
 
+def test_pings_are_counted_within_what_was_asked_for() -> None:
+    def counts(sent: Any, *pairs: Any, pings: int = PINGS) -> Any:
+        section = told(peer("b", **dict(zip(("multicast", "large_multicast", "unicast"), pairs, strict=False))))
+        found = ways_of(NUMBER, pings, {"a": section, "b": told(peer("a"), sent=sent)})
+        return [(one.multicast, one.large_multicast, one.unicast) for one in found if one.source == "b"]
+
+    assert counts(10, [8, 8], [2, 2], [0, 8]) == [((8, 8), (2, 2), (0, 8))]
+    assert counts(99, [8, 8]) == [((8, 8), (2, 2), (8, 8))], "no more than were asked for"
+    assert counts(5, [1], [0]) == [((1, 4), (0, 1), (8, 4))]
+    assert counts(1, [1]) == [((1, 1), (2, 0), (8, 1))]
+    for nothing in (0, -1, "5"):
+        assert counts(nothing) == []
+    for nonsense in ([], [-1, 8], ["3"], "x", None):
+        assert counts(10, nonsense)[0][0] == (0, 8)
+
+
+def test_a_peer_that_was_never_reached_counts_as_pinged_except_by_the_doctor() -> None:
+    section = told(peer("b", pinged=False, verified=False))
+    found = {
+        doctor: next(w for w in ways_of(NUMBER, PINGS, {"a": section, "b": told(peer("a"))}, doctor) if w.source == "a")
+        for doctor in ("", "b")
+    }
+    assert (found[""].unicast, found["b"].unicast) == ((8, 8), None)
+    verified = told(peer("b", pinged=False, verified=True))
+    assert ways_of(NUMBER, PINGS, {"a": verified, "b": told(peer("a"))})[1].unicast is None
+
+
 def test_ways_within_a_machine_are_no_lane() -> None:
     found = lanes(healthy())
     assert [(lane.source, lane.target) for lane in found] == [("", "10.0.0.2"), ("10.0.0.2", "")]
