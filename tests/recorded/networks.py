@@ -74,7 +74,7 @@ def troubles() -> str:
     made = Network(5)
     world, network = made.world, made.world.network
     machines, hosts = listeners(world, 3)
-    small = world.add(slow := Listener(), receive_buffer=3_000)
+    small = world.add(slow := Listener(), receive_buffer=1_500)
     small.turn_time = 0.11
     fast = world.add(timer := Timer(0.1, 0.5, 2.0, 7.25), offset=5.0, drift=0.01)
     network.set_conditions(Conditions(jitter=0.001))

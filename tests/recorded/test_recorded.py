@@ -30,7 +30,10 @@ from tests.recorded.stores import STORES
 from tests.recorded.wild import WILD
 from tests.recorded.wishes import WISHES
 
-CONSENSUS = {**{f"consensus-{part}": partial(consensus, part) for part in range(4)}, "consensus-forged": forged}
+CONSENSUS: dict[str, Callable[[], str]] = {
+    **{f"consensus-{part}": partial(consensus, part) for part in range(4)},
+    "consensus-forged": forged,
+}
 RUNS: dict[str, Callable[[], str]] = {
     **SCENES,
     **MODELS,

@@ -258,9 +258,10 @@ def test_publications_that_come_together_share_a_receipt(monkeypatch: pytest.Mon
 
 
 def test_keys_are_written_anew_once_most_lines_are_old_and_have_a_length(tmp_path: Path) -> None:
-    path, now = tmp_path / "keys", [1_000.0]
+    path, now, worked = tmp_path / "keys", [1_000.0], list[int]()
 
     async def work() -> Any:
+        worked.append(1)
         return 202, {}
 
     async def program() -> None:
@@ -272,6 +273,12 @@ def test_keys_are_written_anew_once_most_lines_are_old_and_have_a_length(tmp_pat
         assert path.read_bytes().count(b"\n") == 2
         await keys.once("a", "more", b"", work)
         assert path.read_bytes().count(b"\n") == 3
+        calls = len(worked)
+        for key, is_known in (("more", True), ("next", True), ("k1003", False), ("next", False)):
+            await keys.once("a", key, b"", work)
+            calls += not is_known
+            assert len(worked) == calls, "the oldest key is forgotten first"
+        worked.clear()
         now[0] = 1_100.0
         assert len(keys._known) == 2
         keys._forget_old()

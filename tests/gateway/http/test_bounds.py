@@ -127,7 +127,8 @@ def test_a_schema_is_bounded_and_its_references_stay_within_it(monkeypatch: pyte
         },
     }  # fmt: skip
     assert address_of("a/b") == {"address": "a/b"}
-    assert address_of("a/{b}") == {"address": None, "x-glue-pattern": "a/{b}"}
+    for pattern in ("a/{b", "a/b}"):
+        assert address_of(pattern) == {"address": None, "x-glue-pattern": pattern}
     assert [content_type(one) for one in ({"properties": {"a": {"number": 1}}}, {"title": "numpy.ndarray"}, {})] == [
         "application/x-protobuf", "application/octet-stream", "application/json",
     ]  # fmt: skip

@@ -212,10 +212,13 @@ def test_a_position_without_a_limit_has_none_and_an_idle_lane_is_at_the_end() ->
     assert bench.attempts(1_000.0) == []
     assert bench.door.stored_position("s") == {"log": "log", "offset": 2, "since": 0.0, "seen": []}
     bench.publish(b"3", topic="other")
+    assert bench.door.lanes["s"].position == 2
+    bench.door.changed.add("s")
     (attempt,) = bench.attempts(1_000.0)
     bench.publish(b"4")
     assert bench.door.stored_position("s")["offset"] == 2, "a message is under way"
     bench.door.close("s")
+    assert bench.door.changed == set()
     bench.answer(attempt)
     assert (bench.door.under_way, bench.door.statistics) == (0, {})
     bench.publish(b"5", topic="other")
@@ -276,6 +279,28 @@ def test_another_door_passes_over_what_was_delivered_by_number_or_by_time() -> N
     assert (stored["log"], stored["offset"], stored["since"]) == ("log", 5, 560.0)
     assert stored["seen"] == [["a" * 16, 1, "t/x", 4], ["a" * 16, 1, "t/y", 3]]
     assert lane.entered == 5
+
+
+@pytest.mark.parametrize(("status", "is_success"), [(199, False), (200, True), (299, True), (300, False)])
+def test_any_answer_of_the_two_hundreds_is_a_success(status: int, is_success: bool) -> None:
+    bench = Bench()
+    bench.open()
+    bench.publish(b"1")
+    (attempt,) = bench.attempts(1_000.0)
+    bench.answer(attempt, Outcome(status))
+    assert bench.door.statistics == {"deliveries" if is_success else "attempts that failed": 1}
+
+
+def test_a_change_of_a_subscription_is_looked_at_at_once() -> None:
+    bench = Bench()
+    bench.open(state="paused")
+    bench.publish(b"1")
+    assert bench.attempts(1_000.0) == []
+    bench.door.change(1_005.0, Subscription("s", "t/#", URL))
+    assert bench.door.deadline == 1_005.0
+    assert sent(bench.attempts(1_005.0)) == [("s", 0, b"1", 1)]
+    bench.door.change(1_006.0, Subscription("unknown", "t/#", URL))
+    assert [*bench.door.lanes] == ["s"]
 
 
 def test_only_lists_of_four_with_a_number_are_taken_from_a_stored_position() -> None:
