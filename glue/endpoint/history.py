@@ -42,6 +42,10 @@ BURST = 8
 """Pages in that time at most; one takes 0.3 ms or more. So half of the time is left for live messages."""
 
 
+SLICE = 0.002
+"""Seconds of a turn that pages are made for, about: then the next turn goes on, and live messages pass between them."""
+
+
 class Clocks(Protocol):
     """Where the time is read."""
 
@@ -88,6 +92,7 @@ class History:
         self._backlog = 0  # bytes, as of the last turn and with the pages since then
         self._next_page = self._burst_ends = 0.0
         self._burst = 0  # pages since the last burst began
+        self._goes_on = False  # whether pages are made until the next turn's `SLICE` is over
         self._after_fork()
         heirs.add(self)
 
@@ -275,15 +280,19 @@ class History:
         found: list[Publication] = []
         if now >= self._burst_ends:
             self._burst, self._burst_ends = 0, now + PACE
+        began, self._goes_on = self._clocks.clock(), False
         while self._server and self._burst < BURST and (self._backlog < UNDER_WAY or now >= self._next_page):
             self.memory.expire(now)
             answer = self._server.answer(now)
-            assert answer is not None
-            reader, payload = answer
-            self._backlog += len(payload)
-            self._next_page = now + PACE
-            self._burst += 1
-            found.append(self._publication(page_topic(*reader), payload, BULK))
+            if answer is not None:
+                reader, payload = answer
+                self._backlog += len(payload)
+                self._next_page = now + PACE
+                self._burst += 1
+                found.append(self._publication(page_topic(*reader), payload, BULK))
+            if self._clocks.clock() - began > SLICE:
+                self._goes_on = True
+                break
         return found
 
     def _publication(self, topic: str, payload: bytes, priority: int) -> Publication:
@@ -298,6 +307,8 @@ class History:
             due = min((room.reader.deadline for room in self._rooms), default=float("inf"))
             due = min([due, *[healer.deadline for healer, _ in self._healers.values()]])
             wait = self._burst_ends if self._burst >= BURST else self._next_page
+            if self._goes_on and self._burst < BURST and self._backlog < UNDER_WAY:
+                wait = float("-inf")
             return min(due, wait) if self._server else due
 
     def requests(self, now: float) -> list[Publication]:

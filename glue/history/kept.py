@@ -2,12 +2,16 @@
 
 A log has the messages of many publishers in the order of arrival. Messages from another keeper came late. Therefore
 readers ask by streams and numbers, and any keeper can go on where another one stopped.
+
+A log may be long, and what is asked for rare. Therefore it is read in small steps: generators yield after each, and
+return what they found.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -17,20 +21,24 @@ from glue.history.eras import Borders, Digests, Hashes, digests, era_of
 from glue.history.memory import Wanted
 from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
-from glue.storage.log import StreamState
+from glue.storage.log import StreamState, every_topic
 from glue.topics.bundle import BUNDLE_MESSAGES, MessageGroup, common_length
 
 SINCE_RECORDS = 8000
-"""Records looked at to find where streams begin since a time: 40 ms. Other streams are told from their beginning on,
-and the reader drops what is older than it wants."""
+"""Records looked at to find where streams begin since a time: 40 ms in all. Other streams are told from their beginning
+on, and the reader drops what is older than it wants."""
 HINTS = 8192
 """Streams of which is remembered where a reader will probably go on, at some 300 bytes: 2.4 MB."""
 LOOKED = 2048
 """Records looked at for a page, about: 20 ms, so that a reader takes no keeper for silent."""
-STEP, LONGEST_STEP = 4096, 32_768
-"""Messages of the log that a read covers; twice as many after each read that found nothing."""
-READS, READ = 8, 1 << 16
-"""Reads for a page at most, and the bytes of payload of one at least."""
+STEP, LONGEST_STEP, FEW = 128, 1024, 32
+"""Messages of the log of one step, 1 or 2 ms; twice as many after each step that found few."""
+READ = 1 << 17
+"""Bytes of payload of one step."""
+READS = 64
+"""Steps for a page at most, once something was found."""
+STREAMS = 1024
+"""Streams that are looked at in one step: 1 ms."""
 NEAR = 1 << 20
 """Messages of the log between two streams that are read together."""
 
@@ -48,26 +56,50 @@ class Head(NamedTuple):
     first: int
 
 
+class Hint(NamedTuple):
+    """Before this offset, a log has no message of a stream from one number to the last one."""
+
+    offset: int
+    last: float
+
+
 class KeptHistory:
     """The history in a log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._hashes: Hashes = {}
-        self._hints: OrderedDict[tuple[Stream, int], int] = OrderedDict()  # by next number: the offset
+        self._hints: OrderedDict[tuple[Stream, int], Hint] = OrderedDict()  # by next number
 
-    def digests(self, wanted: Wanted, limits: Borders) -> Digests:
-        """The digests of some topics by era."""
-        return digests(self._log.streams(wanted), limits, self._hashes)
+    def digests(self, wanted: Wanted, limits: Borders) -> Iterator[Digests]:
+        """The digests of some topics by era, of some streams at a time: they are to be combined."""
+        for some in self._streams(wanted):
+            yield digests(some, limits, self._hashes)
 
-    def heads(self, wanted: Wanted, start: Start, limits: Borders | None = None, era: int = -1) -> list[Head]:
+    def _streams(self, wanted: Wanted) -> Iterator[list[tuple[Stream, StreamState]]]:
+        """The streams of some topics, in small steps."""
+        streams = self._log.streams(every_topic)
+        while some := [*islice(streams, STREAMS)]:
+            yield [one for one in some if wanted(one[0].topic)]
+
+    def heads(
+        self, wanted: Wanted, start: Start, limits: Borders | None = None, era: int = -1
+    ) -> Generator[None, None, list[Head]]:
         """The streams of some topics; of one era, or of all with -1."""
-        known = [(stream, state) for stream, state in self._log.streams(wanted) if state.durable.stop > 1]
-        if era >= 0 and limits is not None:
-            known = [(stream, state) for stream, state in known if era_of(state.last_at, limits) == era]
-        since, is_all = self._since(wanted, start[1] / 1e6) if start[0] == SINCE else ({}, True)
-        found = []
+        known: list[tuple[Stream, StreamState]] = []
+        for some in self._streams(wanted):
+            known += [
+                (stream, state) for stream, state in some
+                if state.durable.stop > 1 and (era < 0 or limits is None or era_of(state.last_at, limits) == era)
+            ]  # fmt: skip
+            yield
+        since, is_all = dict[Stream, int](), True
+        if start[0] == SINCE:
+            since, is_all = yield from self._since({stream.topic for stream, _ in known}, start[1] / 1e6)
+        found = list[Head]()
         for stream, state in known:
+            if len(found) % STREAMS == STREAMS - 1:
+                yield
             last = state.durable.stop - 1
             first = max(1, state.first_kept)
             if start[0] == LAST:
@@ -84,66 +116,69 @@ class KeptHistory:
         """Whether the log knows the stream of a range."""
         return self._log.state(Stream(one[4], one[5], one[0])) is not None
 
-    def _since(self, wanted: Wanted, time: float) -> tuple[dict[Stream, int], bool]:
+    def _since(self, topics: set[str], time: float) -> Generator[None, None, tuple[dict[Stream, int], bool]]:
         """The number of the first message since a time for streams that are seen soon; and whether these are all."""
         first: dict[Stream, int] = {}
-        offset, looked = self._log.offset_at(time), 0
-        while offset < self._log.end and looked < SINCE_RECORDS:
-            records, next = self._log.read(wanted, offset)
+        offset, looked, end = self._log.offset_at(time), 0, self._log.durable
+        while offset < end and looked < SINCE_RECORDS:
+            records, offset = self._log.walk(topics, offset, READ, STEP)
             for _, record in records:
                 looked += 1
                 if record.published_at >= time:
                     number = first.get(record.stream, record.sequence)
                     first[record.stream] = min(number, record.sequence)
-            if next <= offset:
-                break
-            offset = next
+            yield
         return first, looked < SINCE_RECORDS
 
-    def ranges(self, asked: Sequence[Range], room: int, groups: int) -> tuple[list[Found], set[int]]:
+    def ranges(
+        self, asked: Sequence[Range], room: int, groups: int
+    ) -> Generator[None, None, tuple[list[Found], set[int]]]:
         """Return messages of several streams by number, in the order of the log, so that it is read once for all.
 
         Returns at most so many `groups` with their publishers, and the places of the ranges that were answered as a
         whole. The first range is looked at in any case, others if they lie near. Raises StorageError.
         """
         parts = [Part(place, one) for place, one in enumerate(asked)]
-        begin = self._locate(parts)
+        begin = yield from self._locate(parts)
+        end = self._log.durable  # after the states of the streams: what they call durable lies before it
         near = [part for part in parts if not part.is_over and begin <= part.offset < begin + NEAR]
         sweep = Sweep(near, room, groups)
         offset, step, looked, reads = begin, STEP, 0, 0
-        while sweep.topics and offset < self._log.durable:
-            records, next = self._log.read(sweep.topics.__contains__, offset, max(room, READ), until=offset + step)
+        while sweep.topics and offset < end:
+            records, next = self._log.walk(sweep.topics, offset, READ, step)
             looked, reads = looked + len(records), reads + 1
             stopped = sweep.take(records)
             offset = next if stopped is None else stopped
-            if stopped is not None:
+            if stopped is not None or (sweep.found and (looked >= LOOKED or reads >= READS)):
                 break
-            is_worth = sweep.found or all(part.is_passed_in_order for part in near)  # it is known where to go on
-            if is_worth and (looked >= LOOKED or reads >= READS):
-                break
-            step = STEP if records else min(2 * step, LONGEST_STEP)
+            step = STEP if len(records) >= FEW else min(2 * step, LONGEST_STEP)
+            yield
         for part in near:
-            part.is_over |= offset >= self._log.durable
-            if not part.is_over and part.is_passed_in_order:
+            part.is_over |= offset >= end
+            if not part.is_over:
                 self._hints.pop((part.stream, part.next), None)
-                self._hints[part.stream, part.next] = offset
+                self._hints[part.stream, part.next] = Hint(offset, inf if part.is_passed_in_order else part.last)
         while len(self._hints) > HINTS:
             self._hints.popitem(last=False)
         return sweep.found, {part.place for part in parts if part.is_over}
 
-    def _locate(self, parts: Sequence[Part]) -> int:
+    def _locate(self, parts: Sequence[Part]) -> Generator[None, None, int]:
         """Set from where on each stream is to be read; returns the offset for the first one that has anything."""
         unknown = []
         for part in parts:
             part.leave_out(self._log.state(part.stream))
             hint = self._hints.get((part.stream, part.next))
-            if hint is not None:
-                part.offset = hint
+            if hint is not None and part.last <= hint.last:
+                part.offset = hint.offset
             elif not part.is_over:
                 unknown.append(part)
         begin = next((part.offset for part in parts if not part.is_over), inf)
         if begin == inf and unknown:  # of several ranges of one stream, the first one counts
-            first = self._log.first_of({part.stream: part.next for part in reversed(unknown)})
+            numbers = {part.stream: part.next for part in reversed(unknown)}
+            first, offset = self._log.near(numbers, self._log.first)
+            while first is None and offset < self._log.end:
+                yield
+                first, offset = self._log.near(numbers, offset)
             for part in unknown:
                 part.offset, part.is_over = first or 0, first is None
             begin = inf if first is None else first
@@ -153,7 +188,7 @@ class KeptHistory:
 class Part:
     """What is asked of one stream, and what of it was found."""
 
-    __slots__ = ("_found", "_last", "_newest", "is_over", "offset", "place", "stream")
+    __slots__ = ("_found", "_newest", "is_over", "last", "offset", "place", "stream")
 
     def __init__(self, place: int, asked: Range) -> None:
         topic, first, last, _, origin, life = asked
@@ -161,7 +196,7 @@ class Part:
         self.stream = Stream(origin, life, topic)
         self.offset: float = inf  # nothing lies before it in the log; not known yet
         self.is_over = False
-        self._last = last
+        self.last = last
         self._newest = 0  # the highest number that was seen
         self._found = RangeSet()
         if first > 1:
@@ -174,14 +209,14 @@ class Part:
             return
         if state.first_kept > 1:
             self._found.add(1, state.first_kept)
-        for start, stop in [*state.durable.gaps(1, self._last + 1)]:
+        for start, stop in [*state.durable.gaps(1, self.last + 1)]:
             self._found.add(start, stop)
-        self.is_over = self.next > self._last
+        self.is_over = self.next > self.last
 
     @property
     def next(self) -> int:
         """The first number that was not found."""
-        return next((start for start, _ in self._found.gaps(1, self._last + 1)), self._last + 1)
+        return next((start for start, _ in self._found.gaps(1, self.last + 1)), self.last + 1)
 
     @property
     def is_passed_in_order(self) -> bool:
@@ -190,7 +225,7 @@ class Part:
 
     def fitting(self, record: Record) -> list[Record]:
         """The parts of a record that are asked for and new."""
-        stop = min(record.stop, self._last + 1)
+        stop = min(record.stop, self.last + 1)
         gaps = self._found.gaps(record.sequence, stop) if stop > record.sequence else ()
         return [record.part(*gap) for gap in gaps]
 
@@ -201,7 +236,7 @@ class Part:
     def note(self, record: Record) -> None:
         """Note what was found."""
         self._found.add(record.sequence, record.stop)
-        self.is_over = record.stop > self._last and self.next > self._last
+        self.is_over = record.stop > self.last and self.next > self.last
 
 
 class Sweep:

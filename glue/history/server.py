@@ -2,13 +2,16 @@
 
 Requests are bounded by number, for each reader and for all. Excess requests are dropped and counted; a reader repeats
 requests without an answer. A request that comes again while the first one waits is dropped, too.
+
+A keeper's log is read in small steps. Between them others have their turn, so that nothing waits long for one request.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Generator, Sequence
+from heapq import merge
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Protocol
 
 from glue.errors import StorageError
@@ -42,11 +45,20 @@ PAGE = 1 << 20
 """Bytes of a page at most, unless it is one message."""
 PAGE_GROUPS = 4096
 """Groups of a page at most."""
+BEGUN = 4
+"""Requests whose answers are being read from logs at once: each holds a page at most."""
+LISTINGS = 4
+"""Lists of streams that are kept for readers that come for the next page: 20 MB for each of 200,000 streams."""
+SORTED = 1024
+"""Streams that are sorted in one step."""
 TOGETHER = 1000
 """Microseconds: messages published within this time share the time of the first one in a page, as in live bundles."""
 
 Reader = tuple[str, int]
 """A reader's endpoint id and life."""
+
+Listed = list[tuple[str, int, str, int, int]]
+"""Streams as pages have them, sorted."""
 
 
 class Source(Protocol):
@@ -84,6 +96,8 @@ class Server:
         """Of how many other keepers of a pattern this keeper has everything."""
         self._statistics = statistics
         self._waiting: OrderedDict[Reader, deque[tuple[Request, int]]] = OrderedDict()
+        self._begun: OrderedDict[tuple[Reader, int], Generator[None, None, Page]] = OrderedDict()  # by request
+        self._listings: OrderedDict[tuple[object, ...], tuple[Listed, int]] = OrderedDict()
         self._count = self._bytes = 0
 
     def __bool__(self) -> bool:
@@ -120,27 +134,49 @@ class Server:
             for _, size in self._waiting.pop(reader):
                 self._count -= 1
                 self._bytes -= size
+        for key in [key for key in self._begun if key[0][0] == reader_id]:
+            del self._begun[key]
 
     def answer(self, now: float) -> tuple[Reader, bytes] | None:
-        """The next page, with its reader; None if no request waits."""
+        """The next page, with its reader; None if no request waits, or if a log is to be read further for it."""
         if not self._waiting:
             return None
-        reader, waiting = self._waiting.popitem(last=False)
-        request, size = waiting.popleft()
+        reader = next(filter(self._may_go_on, self._waiting))
+        waiting = self._waiting.pop(reader)
+        request, size = waiting[0]
+        page = self._read_on(now, reader, request) if request.kept else self._page(now, reader, request)
+        if page is not None:
+            waiting.popleft()
+            self._count -= 1
+            self._bytes -= size
         if waiting:
             self._waiting[reader] = waiting  # behind the others
-        self._count -= 1
-        self._bytes -= size
-        page = self._page(now, reader, request)
+        if page is None:
+            return None
         self._statistics["pages of history"] += 1
         self._statistics["messages of history served"] += sum(len(group.payloads) for group in page.groups)
         return reader, page.encode()
 
+    def _may_go_on(self, reader: Reader) -> bool:
+        """Whether a reader's next request may be answered now, or read for."""
+        request = self._waiting[reader][0][0]
+        return not request.kept or len(self._begun) < BEGUN or (reader, request.id) in self._begun
+
+    def _read_on(self, now: float, reader: Reader, request: Request) -> Page | None:
+        """Read a step further for a request; returns the page once it is whole."""
+        reading = self._begun.pop((reader, request.id), None)
+        if reading is None:
+            reading = self._from_logs(now, request, min(max(request.room, 1), PAGE), reader[0])
+        try:
+            next(reading)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        self._begun[reader, request.id] = reading
+        return None
+
     def _page(self, now: float, reader: Reader, request: Request) -> Page:
         room = min(max(request.room, 1), PAGE)
         source = self._source
-        if request.kept:
-            return self._from_logs(now, request, room, reader[0])
         if request.ranges:
             return self._ranges(now, request, room)
         known = self._knows(*reader, request.pattern)  # before the head is read: what comes later is sent live
@@ -177,7 +213,7 @@ class Server:
 
             self._kept[log] = KeptHistory(log)
 
-    def _from_logs(self, now: float, request: Request, room: int, reader: str) -> Page:
+    def _from_logs(self, now: float, request: Request, room: int, reader: str) -> Generator[None, None, Page]:
         """The answer of a keeper; without one, nothing is known."""
         if not request.ranges:
             wanted = matcher(request.pattern)
@@ -185,8 +221,9 @@ class Server:
                 matches, keeps = wanted, self.keeps
                 wanted = lambda topic: matches(topic) and keeps(reader, topic)  # noqa: E731
             if request.digest:
-                return self._digests_of_logs(request, wanted)
-            return self._heads_of_logs(request, wanted, self.compared(now, request.pattern))
+                return (yield from self._digests_of_logs(request, wanted))
+            compared = self.compared(now, request.pattern)  # before the list: what is fetched meanwhile may be in it
+            return (yield from self._heads_of_logs(request, wanted, reader, compared))
         found: list[tuple[Origin, MessageGroup]] = []
         by_log = self._by_log(request.ranges)
         over = {*range(len(request.ranges))}.difference(*by_log.values())  # no log has these streams
@@ -194,7 +231,8 @@ class Server:
             if found:
                 break
             try:
-                groups, done = kept.ranges([request.ranges[place] for place in places], room, PAGE_GROUPS)
+                ranges = [request.ranges[place] for place in places]
+                groups, done = yield from kept.ranges(ranges, room, PAGE_GROUPS)
             except StorageError:  # as if it were not there: another keeper is asked
                 self._statistics["history unreadable"] += 1
                 groups, done = [], {*range(len(places))}
@@ -214,30 +252,60 @@ class Server:
                 found.setdefault(kept, []).append(place)
         return found
 
-    def _digests_of_logs(self, request: Request, wanted: Wanted) -> Page:
+    def _digests_of_logs(self, request: Request, wanted: Wanted) -> Generator[None, None, Page]:
         """The digests of all logs, combined: those of one keeper with several logs never settle, and are compared."""
         assert request.eras is not None
         sums = [0, 0, 0]
-        for kept in self._kept.values():
-            for era, digest in enumerate(kept.digests(wanted, request.eras)):
-                sums[era] ^= int(digest, 16)
+        for kept in [*self._kept.values()]:
+            for digests in kept.digests(wanted, request.eras):
+                for era, digest in enumerate(digests):
+                    sums[era] ^= int(digest, 16)
+                yield
         return Page(request.id, 0, 0, False, digests=(f"{sums[0]:016x}", f"{sums[1]:016x}", f"{sums[2]:016x}"))
 
-    def _heads_of_logs(self, request: Request, wanted: Wanted, compared: int) -> Page:
-        """The streams of all logs, sorted, from the place `after` on; in several logs, the one with the most counts."""
+    def _heads_of_logs(
+        self, request: Request, wanted: Wanted, reader: str, compared: int
+    ) -> Generator[None, None, Page]:
+        """The streams of all logs, sorted, from the place `after` on, all from one list that the first page makes."""
+        key = (reader, request.pattern, request.start, request.eras, request.era)
+        known = self._listings.pop(key, None) if request.after else None
+        if known is None:
+            known = (yield from self._listing(request, wanted)), compared
+        listed, compared = known
+        heads, size = Listed(), 0
+        for head in islice(listed, request.after, request.after + HEADS):
+            size += json_size(head[0])
+            if heads and size > HEAD_ROOM:
+                break
+            heads.append(head)
+        next = request.after + len(heads)
+        if next < len(listed):
+            self._listings[key] = known
+            while len(self._listings) > LISTINGS:
+                self._listings.popitem(last=False)
+        return Page(request.id, next, len(listed), False, heads=heads, compared=compared)
+
+    def _listing(self, request: Request, wanted: Wanted) -> Generator[None, None, Listed]:
+        """The streams of all logs, sorted; if one is in several logs, the one with the most."""
         known: dict[tuple[str, str, int], Head] = {}
-        for kept in self._kept.values():
-            for head in kept.heads(wanted, request.start, request.eras, request.era):
+        for kept in [*self._kept.values()]:
+            heads = yield from kept.heads(wanted, request.start, request.eras, request.era)
+            for place, head in enumerate(heads):
                 key = head.topic, head.origin, head.life
                 if key not in known or known[key].last < head.last:
                     known[key] = head
-        heads, size = list[tuple[str, int, str, int, int]](), 0
-        for key in sorted(known)[request.after : request.after + HEADS]:
-            size += json_size(key[0])
-            if heads and size > HEAD_ROOM:
-                break
-            heads.append((*known[key],))
-        return Page(request.id, request.after + len(heads), len(known), False, heads=heads, compared=compared)
+                if place % SORTED == SORTED - 1:
+                    yield
+        parts = []
+        left = iter(known)
+        while part := sorted(islice(left, SORTED)):
+            parts.append(part)
+            yield
+        listed, keys = Listed(), merge(*parts)
+        while part := [*islice(keys, SORTED)]:
+            listed += [(*known[key],) for key in part]
+            yield
+        return listed
 
 
 def merged(parts: list[Part]) -> list[MessageGroup]:

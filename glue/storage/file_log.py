@@ -15,6 +15,7 @@ Only one thread may append, sync and clean. Other threads may read meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from math import inf
 from random import Random
@@ -30,6 +31,7 @@ from glue.storage.replacing import NO_ROOM, full
 from glue.storage.retention import Outdated, Retention, outdated_segments
 from glue.storage.segment import SegmentIndex
 from glue.storage.segments import Lost, Segment, Segments
+from glue.storage.walking import Walker
 
 SEGMENT = 64 << 20
 """Bytes of a segment; the last record may exceed it."""
@@ -51,6 +53,7 @@ class FileLog:
         self._directory = directory
         self._segment_size = segment_size
         self._files = Segments(directory)
+        self._walker = Walker(self._files)
         self._encoder = RecordEncoder()
         with self._failing():
             opened = open_segments(directory, self._files, luck)
@@ -228,6 +231,16 @@ class FileLog:
         for block in sorted(block for block in wanted if first <= block < len(positions)):
             end = positions[block + 1] if block + 1 < len(positions) else size
             yield from self._files.records(segment, positions[block], end, topics)
+
+    def walk(self, topics: AbstractSet[str], offset: int, size: int, steps: int) -> Reading:
+        """Return durable records of some topics from `offset` on, with little work; see `Log`."""
+        with _reading():
+            return self._walker.walk(self.segments, self.durable, topics, offset, size, steps)
+
+    def near(self, numbers: Mapping[Stream, int], offset: int) -> tuple[int | None, int]:
+        """Look in a part of the log for messages of these numbers, or later ones; see `Log`."""
+        with _reading():
+            return self._walker.near(self.segments, numbers, offset)
 
     def offset_at(self, time: float) -> int:
         """Return the offset of the first record published at or after a time, or `end`."""

@@ -26,6 +26,11 @@ def record(payload: bytes) -> bytes:
     return b"".join([start, pack("<I", crc32(start)), payload, END])
 
 
+def size(payload: bytes | memoryview) -> int:
+    """Return the bytes of a payload as a record."""
+    return HEADER.size + len(payload) + len(END)
+
+
 def scan(data: bytes) -> tuple[list[memoryview], int]:
     """Return the payloads in a file, and the size of the whole records. A crash has cut short what follows.
 
@@ -43,20 +48,20 @@ def scan(data: bytes) -> tuple[list[memoryview], int]:
 
 def _payload(view: memoryview, start: int) -> memoryview | None:
     """Return the payload of the record at `start`; None if a crash has cut it short."""
-    size = len(view)
-    if size - start < HEADER.size:
+    whole = len(view)
+    if whole - start < HEADER.size:
         return None
     length, checksum, of_header = HEADER.unpack_from(view, start)
     if crc32(view[start : start + SUMMED]) != of_header:
         if not any(view[start + HEADER.size :]):
             return None
-        raise CorruptStorageError(f"the record at byte {start} of {size} has a damaged header")
+        raise CorruptStorageError(f"the record at byte {start} of {whole} has a damaged header")
     end = start + HEADER.size + length + len(END)
-    if end > size:
+    if end > whole:
         return None
     payload = view[start + HEADER.size : end - len(END)]
     if view[end - 1] == END[0] and crc32(payload) == checksum:
         return payload
     if not any(view[end - 1 :]):
         return None
-    raise CorruptStorageError(f"the record at byte {start} of {size} is damaged")
+    raise CorruptStorageError(f"the record at byte {start} of {whole} is damaged")

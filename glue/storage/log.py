@@ -10,6 +10,7 @@ messages by streams and sequences (`StreamState`), or begins at a time and drops
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Protocol
@@ -100,6 +101,20 @@ class Log(Protocol):
         `size` bytes of payload, at the offset `until`, or before the first record published later than `before` (Unix
         seconds). A record that begins before `offset` is cut. Once there is no more, `Reading.next` is `durable`, or
         `until`. An offset outside of the log means its next end. Raises StorageError.
+        """
+
+    def walk(self, topics: AbstractSet[str], offset: int, size: int, steps: int) -> Reading:
+        """Return durable records of some topics from `offset` on, with little work: a millisecond or two.
+
+        It stops after `size` bytes of payload, before the first record that is `steps` messages of the log away, or
+        earlier. Once there is no more, `Reading.next` is `durable`. Raises StorageError.
+        """
+
+    def near(self, numbers: Mapping[Stream, int], offset: int) -> tuple[int | None, int]:
+        """Look in a part of the log from `offset` on for messages that have the number of their stream, or a later one.
+
+        Returns an offset in this part before which there is none, or None without one; and where the next part begins,
+        which is `end` or more after the last part. Raises StorageError.
         """
 
     def offset_at(self, time: float) -> int:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from glue.errors import CorruptStorageError
 from glue.storage.directory import Directory
 from glue.storage.framing import record as framed
+from glue.storage.framing import size as framed_size
 from glue.storage.log import Topics, every_topic
 from glue.storage.records import Record, RecordDecoder, RecordEncoder, Stream
 from glue.storage.replacing import replace_file
@@ -141,16 +142,20 @@ class Segments:
 
     def records(self, segment: Segment, begin: int, end: int, topics: Topics) -> Iterator[tuple[int, Record]]:
         """The records of some topics between two bytes of a segment, with their offsets. Counts what is damaged."""
+        return ((offset, record) for _, _, offset, record in self.placed(segment, begin, end, topics))
+
+    def placed(self, segment: Segment, begin: int, end: int, topics: Topics) -> Iterator[tuple[int, int, int, Record]]:
+        """The records of some topics between two bytes: where each begins and ends, its offset, and the record."""
         data = self._directory.read_at(segment.file, begin, end - begin)
         if data is None:
             return
         salvage, decode, topic_of = Salvage(data), self._decoder.decode, self._decoder.topic
         damaged = 0
         try:
-            for _, payload in salvage:
+            for at, payload in salvage:
                 try:
                     if topics(topic_of(payload)):
-                        yield decode(payload)
+                        yield begin + at, begin + at + framed_size(payload), *decode(payload)
                 except CorruptStorageError:
                     damaged += 1
         finally:  # also if the reader has enough

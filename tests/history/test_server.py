@@ -9,7 +9,8 @@ import pytest
 
 from glue.history import Limits, PublishedMemory, Server
 from glue.history import server as module
-from glue.history.wire import Request, decode_page
+from glue.history.wire import Range, Request, decode_page
+from glue.storage import MemoryLog, Record
 from glue.topics.bundle import MessageGroup
 
 
@@ -31,6 +32,50 @@ def test_readers_are_served_in_turn() -> None:
     assert served == ["greedy", "modest", "greedy", "greedy"]
     assert serving.answer(0.0) is None
     assert not serving
+
+
+def test_a_long_log_keeps_nobody_waiting() -> None:
+    serving, _ = server()
+    log = MemoryLog("0" * 16)
+    log.append([Record("p" * 16, "p", 1, "busy", number, [b"x"]) for number in range(1, 20_001)])
+    log.append([Record("p" * 16, "p", 1, topic, 1, [b"x"]) for topic in ("rare", "other")])
+    serving.keep(log)
+    rare: Range = ("rare", 1, 1, 0, "p" * 16, 1)
+    for id in range(2 * module.BEGUN):
+        serving.ask((f"greedy{id}", 1), Request(id, room=1, ranges=[rare], kept=True).encode())
+    serving.ask(("modest", 1), Request(9, "a").encode())
+    served = []
+    while serving:
+        if (answer := serving.answer(0.0)) is not None:
+            served.append(answer[0][0])
+            page = decode_page(answer[1])
+            assert answer[0][0] == "modest" or [group.topic for group in page.groups] == ["rare"]
+        assert len(serving._begun) <= module.BEGUN
+    assert len(served) == 2 * module.BEGUN + 1
+    assert served[0] == "modest"
+
+
+def test_a_long_list_of_streams_is_made_once_for_all_of_its_pages() -> None:
+    serving, _ = server()
+    log = MemoryLog("0" * 16)
+    topics = [f"t/{number:04}" for number in range(3000)]
+    log.append([Record("p" * 16, "p", 1, topic, 1, [b"x"]) for topic in reversed(topics)])
+    serving.keep(log)
+    listed, after, steps = [], 0, []
+    while after < len(topics):
+        serving.ask(("a", 1), Request(after, "t/#", after=after, heads=True, kept=True).encode())
+        answer, count = None, 0
+        while answer is None:
+            answer, count = serving.answer(0.0), count + 1
+        page = decode_page(answer[1])
+        assert page.head == len(topics)
+        listed += [head[0] for head in page.heads]
+        after = page.next
+        steps.append(count)
+    assert listed == topics
+    assert steps[0] > 3
+    assert {*steps[1:]} == {1}
+    assert not serving._listings
 
 
 def test_requests_are_bounded_and_a_repeated_one_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,14 @@ KEEPERS = ("k" * 16, "l" * 16, "m" * 16)
 READERS = ("x" * 16, "y" * 16)
 
 
+def answered(server: Server, now: float) -> tuple[tuple[str, int], bytes] | None:
+    """The next page, after as many steps as it takes."""
+    answer = None
+    while server and answer is None:
+        answer = server.answer(now)
+    return answer
+
+
 class Shelf(Minutes):
     """What a publisher remembers, and requests for it."""
 
@@ -112,7 +120,7 @@ class Shelf(Minutes):
 
     def answer(self) -> str:
         """Answer one request."""
-        answer = self.server.answer(self.now)
+        answer = answered(self.server, self.now)
         if answer is None:
             return "nothing to answer"
         (id, life), payload = answer
@@ -240,7 +248,7 @@ class Keeping(Minutes):
             return f"{peer[0]} does not answer {request.id}"
         server = self.servers.get(peer, self.publisher)
         server.ask((keeper, 1), request.encode())
-        answer = server.answer(self.now)
+        answer = answered(server, self.now)
         if answer is None:
             return f"{peer[0]} has no answer to {request.id}"
         page = decode_page(answer[1])
@@ -273,7 +281,7 @@ class Keeping(Minutes):
                 next(self.ids), choice(PATTERNS), start, choice((0, 0, 1)), room=room, heads=True, kept=True
             )
         self.servers[keeper].ask((READERS[0], 1), request.encode())
-        answer = self.servers[keeper].answer(self.now)
+        answer = answered(self.servers[keeper], self.now)
         return f"x asks {keeper[0]} {request.encode()!r}, {words(decode_page(answer[1])) if answer else 'nothing'}"
 
     def wait(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from copy import copy
 from typing import Any
 
@@ -19,8 +19,8 @@ def lies(keeper: SimulatedEndpoint, lie: Callable[[Request, Page], None]) -> Non
     history: Any = keeper._core.history
     good = history._server._from_logs
 
-    def answer(now: float, request: Request, room: int, reader: str) -> Page:
-        page: Page = good(now, request, room, reader)
+    def answer(now: float, request: Request, room: int, reader: str) -> Generator[None, None, Page]:
+        page: Page = yield from good(now, request, room, reader)
         lie(request, page)
         return page
 

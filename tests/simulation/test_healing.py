@@ -6,7 +6,7 @@ python -m tests.simulation.test_healing bugs 200    # tell how many seeds each p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import pytest
@@ -225,7 +225,7 @@ class Swarm:
         for keeper in self.keepers:
             count = sum(stop - start for ranges in held(keeper).values() for start, stop in ranges)
             log: Any = keeper._keepers[0].log
-            assert sum(len(record.payloads) for record in log._records) == count, "a message is there twice, or not"
+            assert sum(len(record.payloads) for _, record in log._entries) == count, "a message is there twice, or not"
         return fetched(*self.keepers)
 
 
@@ -255,7 +255,8 @@ def test_a_keeper_whose_lists_never_end_keeps_no_other_from_healing(seed: int) -
     for keeper in (good, apart, endless):
         keeper.keep("log/#")
 
-    def answer(now: float, request: Request, room: int, reader: str) -> Page:
+    def answer(now: float, request: Request, room: int, reader: str) -> Generator[None, None, Page]:
+        yield
         digests = (f"{request.id:016x}",) * 3 if request.digest else None
         heads = [(f"log/x{request.after}", 1, "e" * 16, 1, 1)] if request.heads else []
         return Page(request.id, request.after + 1, 10**12, False, heads=heads, digests=digests)

@@ -341,7 +341,8 @@ def keeper_skips_a_message(patch: Patch) -> None:
     good = KeptHistory.ranges
 
     def wrong(self: Any, asked: Any, room: int, groups: int) -> Any:
-        return good(self, asked, room, groups)[0][1:], {*range(len(asked))}
+        found, _ = yield from good(self, asked, room, groups)
+        return found[1:], {*range(len(asked))}
 
     patch.setattr(KeptHistory, "ranges", wrong)
 
@@ -351,7 +352,7 @@ def partial_pages_are_whole(patch: Patch) -> None:
     good = Server._from_logs
 
     def wrong(self: Any, now: float, request: Any, room: int, reader: str) -> Any:
-        page = good(self, now, request, room // 16, reader)
+        page = yield from good(self, now, request, room // 16, reader)
         page.answered = len(request.ranges)
         return page
 

@@ -116,6 +116,33 @@ def test_the_first_message_that_is_not_known_of_many_streams_is_found(log: Memor
         assert log.first_of(numbers) == offset
 
 
+def test_small_steps_find_all_that_one_reading_finds(log: MemoryLog | FileLog) -> None:
+    luck = Random(3)
+    for number in range(200):
+        log.append([messages(10 * number, luck.choice((1, 3)), topic=luck.choice("abcd"))])
+    for topics in ({"a"}, {"b", "c"}, set("abcd"), {"x"}):
+        for steps, size in ((1, 1), (7, 100), (10_000, 1 << 20)):
+            at, found = luck.randint(0, 3), list[tuple[int, Record]]()
+            expected = log.read(topics.__contains__, at).records
+            while at < log.durable:
+                records, next = log.walk(topics, at, size, steps)
+                assert next > at
+                assert all(offset < at + steps for offset, _ in records)
+                found, at = found + records, next
+            assert found == expected
+
+
+def test_the_log_tells_cheaply_before_which_offset_nothing_of_many_streams_is_new(log: MemoryLog | FileLog) -> None:
+    for number in range(1, 100):
+        log.append([messages(number, topic="a"), messages(1000 - number, topic="b")])
+    for topic, number, first in (("a", 1, 0), ("a", 90, 178), ("b", 995, 1), ("a", 100, None), ("c", 1, None)):
+        found, at = log.near({messages(topic=topic).stream: number}, log.first)
+        while found is None and at < log.end:
+            found, at = log.near({messages(topic=topic).stream: number}, at)
+        assert (found is None) == (first is None)
+        assert found is None or first is None or found <= first
+
+
 def test_the_oldest_is_removed_beyond_the_limit_and_never_stored_again() -> None:
     log = MemoryLog("0" * 16, limit=1000)
     for number in range(1, 31):
