@@ -111,7 +111,9 @@ class Channel(ChannelState):
             if room >= left:
                 self._end(queue.popleft())
         if self.next > first and len(self.attached) < len(self.members) and not self.is_multicast:
-            out += slow_receivers.serve_members(self, now)  # detached members receive nothing of that by themselves
+            # Detached members receive nothing of that by themselves. The first call marks it as lost for them. Without
+            # a second look at repairs in this turn, it would wait for a probe.
+            out += slow_receivers.serve_members(self, now)
             out += recovery.repairs(self, now)
         if self.fec.active:
             if self.fec.at <= now:
