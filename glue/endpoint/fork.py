@@ -21,7 +21,7 @@ class Heir(Protocol):
 
 
 heirs: WeakSet[Heir] = WeakSet()
-"""The objects whose `orphan` is called in a forked child."""
+"""The objects whose `_after_fork` is called in a forked child."""
 
 
 def _notify_heirs() -> None:

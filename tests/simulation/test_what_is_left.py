@@ -10,6 +10,7 @@ import pytest
 
 import glue
 from glue.contract import Delivery, Event, PeerInterest, Publication
+from glue.endpoint.fork import heirs
 from glue.simulation import SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
 
@@ -65,3 +66,29 @@ def test_what_is_published_to_an_interest_of_glue_leaves_nothing_that_waits(name
     assert one.accounting.arrived >= before + len(topics)
     assert one.accounting.waiting == 0, one.accounting
     assert one._core.waiting == 0
+
+
+def test_all_that_has_a_lock_gets_a_new_one_in_a_forked_child() -> None:
+    """Else the child waits for ever, where another thread of its parent held the lock at the fork."""
+    world = World()
+    one, other = world.endpoint("one"), world.endpoint("other")
+    assert world.run_until(lambda: one.peers and other.peers, 5)
+    keeper = one.keep("t", directory=SimulatedDisk(world.random("disk")))
+    one.subscribe("t", deadline=5, qos=glue.EVENT)
+    one.subscribe("t", consumer="c")
+    one.publish("t", 1, delay=5)
+    other.will("t", "gone")
+    world.run(1.0)
+    here: Any = one
+    core = here._core
+    assert core.history is not None
+    parts = [
+        core.requests, core.durability, core.history, core.wills.holder, here._matching, here._delays, here._consuming,
+        keeper._kept, *here._deadlines.values(),
+    ]  # fmt: skip
+    for part in parts:
+        assert part in heirs, part
+        name = "lock" if hasattr(part, "lock") else "_lock"
+        before = getattr(part, name)
+        part._after_fork()
+        assert getattr(part, name) is not before, part
