@@ -234,16 +234,20 @@ class Joining:
                         while shared.batch is batch:
                             self._done.clear()
                             await self._done.wait()
-                except RefusedError:
-                    if shared.batch is batch and not shared.refused(time.monotonic()):
-                        self._cut_off("the model takes nothing more")
                 except (GlueError, TimeoutError) as error:
                     if shared.batch is batch:
-                        self._cut_off(str(error) or "a batch took too long")
+                        self._failed(error)
                 self._flush()
                 if not shared.is_urgent:
                     break
             self.begin()
+
+    def _failed(self, error: GlueError | TimeoutError) -> None:
+        """Give up the batch under way; what the model refused, as it has other values, is proposed unit by unit."""
+        if not isinstance(error, RefusedError) or isinstance(error, MinorityError):
+            self._cut_off(str(error) or "a batch took too long")
+        elif not self.shared.refused(time.monotonic()):
+            self._cut_off("the model takes nothing more")
 
     # ---------------------------------------------------------------------------------------- other doors
 
