@@ -1,0 +1,122 @@
+"""How sessions end in a cluster: dead doors, what is swept and shown, short sessions, goodbyes before the claim."""
+
+from __future__ import annotations
+
+import pytest
+
+from glue.gateway.mqtt.cluster import sweeping
+from glue.gateway.mqtt.cluster.keys import mark
+from tests.gateway.mqtt.test_cluster import HOUR, Cluster
+from tests.support import mqtt
+
+
+@pytest.mark.parametrize(
+    ("place", "after", "is_registered", "is_buried"),
+    [(0, 1.49, True, False), (0, 1.5, True, True), (1, 2.99, True, False), (1, 3.0, True, True), (0, 0.0, False, True),
+     (1, 1.49, False, False), (1, 1.5, False, True)],
+)  # fmt: skip
+def test_the_sessions_of_a_dead_door_are_given_back_after_a_grace(
+    place: int, after: float, is_registered: bool, is_buried: bool
+) -> None:
+    cluster = Cluster(3)
+    dead = cluster.doors[2]
+    cluster.connect(dead, "m", will=("w", b"gone", 1, False)).read()
+    cluster.kill(dead)
+    door, names = cluster.doors[place], [one.shared.name for one in cluster.doors]
+    if not is_registered:
+        del door.shared.replica.doors[dead.number]
+    for now in (cluster.now, cluster.now + after):
+        door.sweeping.sweep(now, names)
+        door.sweeping.sweep(now, names)
+    assert len(door.shared._units) == is_buried, "it is proposed once"
+    cluster.settle()
+    assert door.shared.replica.owners == {mark("m"): ("m", "", 2) if is_buried else ("m", dead.shared.name, 1)}
+    assert door.broker.statistics["wills published"] == is_buried
+
+
+def test_a_sweep_has_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (sweeping.TOGETHER, sweeping.CLEARED) == (200, 800)
+    monkeypatch.setattr(sweeping, "TOGETHER", 2)
+    monkeypatch.setattr(sweeping, "CLEARED", 3)
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    for number in range(5):
+        cluster.connect(door, f"s{number}").leave()
+    publisher = cluster.connect(door, "p")
+    for number in range(1, 6):
+        publisher.send(mqtt.publish("t", b"x", 1, number, version=5))
+        cluster.settle()
+    door.broker.is_chosen = True
+    cluster.now += 3_601.0
+    door.advance(cluster.now)
+    left = []
+    for _ in range(4):
+        door.sweeping.sweep(cluster.now, [door.shared.name])
+        cluster.settle()
+        left.append((len(door.shared.replica.owners), door.shared.replica.messages))
+    assert left == [(4, 2), (2, 0), (1, 0), (1, 0)]
+    assert door.broker.statistics["sessions expired"] == 5
+
+
+def test_what_waits_is_shown_and_not_what_was_read() -> None:
+    cluster = Cluster()
+    device = cluster.subscriber(cluster.doors[1], ("t", 2))
+    publisher = cluster.connect(cluster.doors[1], "p")
+    for number in range(1, 4):
+        publisher.send(mqtt.publish("t", b"x", 2, number, version=5))
+    cluster.settle()
+    one, two, *_ = device.messages()
+    device.send(mqtt.acknowledge(5, one.number))
+    cluster.settle()
+    device.leave()
+    publisher.send(mqtt.publish("t", b"x", 1, 9, version=5))
+    cluster.settle()
+    cluster.doors[0].broker.is_chosen = True
+    (shown,) = cluster.doors[0].broker.others(cluster.now)
+    assert shown == {
+        "client": "s", "connected": False, "subscriptions": 1, "waiting": 1, "under_way": 3, "dropped": 0,
+        "expires": 3_600.0,
+    }  # fmt: skip
+    assert two.number == one.number + 1
+    back = cluster.connect(cluster.doors[0])
+    _, *sent = back.read()
+    assert [one.kind for one in sent] == [6, 3, 3, 3]
+    back.send(mqtt.subscribe(2, ("u", 1), version=5))
+    session = cluster.doors[0].broker.sessions["s"]
+    assert session.next_id == max(*session.inflight, *session.released) + 1
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 2])
+def test_a_session_of_a_second_stays_for_its_second(seconds: int) -> None:
+    cluster = Cluster()
+    raw = b"\x11" + seconds.to_bytes(4, "big")
+    will = ("w", b"gone", 1, False)
+    device = cluster.connect(cluster.doors[0], "m", raw=raw, will=will, will_raw=b"\x18\0\0\0\x05")
+    device.send(mqtt.subscribe(1, ("t", 1), version=5))
+    cluster.settle()
+    device.leave()
+    cluster.settle()
+    replica = cluster.doors[1].shared.replica
+    hash = mark("m")
+    unix = cluster.now + 1e9
+    if not seconds:
+        assert (replica.owners, replica.terms, replica.wills) == ({}, {}, {})
+        return
+    assert replica.owners == {hash: ("m", "", 2)}
+    assert replica.terms == {hash: {"expiry": seconds, "away": unix}}
+    assert replica.wills[hash]["due"] == unix + seconds, "the session ends before the delay of the will"
+    assert replica.progress(hash).next > 0
+
+
+def test_a_goodbye_before_the_claim_is_committed_ends_the_session_in_peace() -> None:
+    cluster = Cluster()
+    door = cluster.doors[0]
+    device = door.link(5)
+    device.send(mqtt.connect("m", 5, clean=False, raw=HOUR, will=("w", b"gone", 1, False)), mqtt.DISCONNECT)
+    device.leave()
+    cluster.settle()
+    replica = cluster.doors[1].shared.replica
+    assert replica.owners == {mark("m"): ("m", "", 2)}
+    assert replica.wills == {}
+    assert replica.terms == {mark("m"): {"expiry": 3_600.0, "away": cluster.now + 1e9}}
+    assert door.broker.statistics["wills published"] == 0
