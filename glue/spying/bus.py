@@ -6,15 +6,12 @@ has published between them, however many of them came here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 TOPICS: Final = 50_000
 """Topics that are shown, at some 1.2 kB each beside their values: 60 MB. What comes on others is counted."""
 SOURCES: Final = 64
 """Publishers of one topic that are told apart."""
-VALUE_SIZE: Final = 8 << 10
-"""Bytes of a value that are kept; samples have no more (`glue.topics.samples.WHOLE`)."""
 PATIENCE: Final = 2.0
 """A topic counts as slower than measured once it was silent for so many times its last pause, and a second."""
 
@@ -167,46 +164,3 @@ class Bus:
                 topic.changed = False
                 found.append(topic)
         return found
-
-
-class Sender(NamedTuple):
-    """The messages of one publisher."""
-
-    name: str
-    id: str
-    rate: float
-    """Messages a second."""
-    bytes_rate: float
-    """Bytes of payload a second, by the mean size of the samples."""
-    messages: int
-    """Messages since the first samples."""
-    topics: int
-
-
-def senders(now: float, topics: Iterable[Topic]) -> list[Sender]:
-    """Sum the topics by publisher, the busiest first."""
-    sums: dict[str, list[Any]] = {}
-    for topic in topics:
-        for id, source in topic.sources.items():
-            rate = source.rate_at(now)
-            one = sums.get(id)
-            if one is None:
-                one = sums[id] = [source.name, 0.0, 0.0, 0, 0]
-            one[1] += rate
-            one[2] += rate * topic.mean_size
-            one[3] += source.count
-            one[4] += 1
-    found = [Sender(name, id, rate, size, count, number) for id, (name, rate, size, count, number) in sums.items()]
-    return sorted(found, key=lambda sender: (-sender.rate, sender.name))
-
-
-def busiest(now: float, topics: Iterable[Topic], most: int) -> list[Topic]:
-    """The topics with the highest rates."""
-    rated = [(-topic.rate_at(now), topic.name, topic) for topic in topics]
-    return [topic for _, _, topic in sorted(rated, key=lambda one: one[:2])[:most]]
-
-
-def matching(topics: Iterable[Topic], text: str) -> Iterator[Topic]:
-    """The topics whose name has the text in it; all if the text is empty."""
-    wanted = text.casefold()
-    return (topic for topic in topics if wanted in topic.name.casefold())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from glue.spying import bus as module
-from glue.spying.bus import Bus, Sample, busiest, matching, senders
+from glue.spying.bus import PATIENCE, SOURCES, TOPICS, Bus, Sample, Source
 
 
 def sample(topic: str = "home/a", sequence: int = 1, at: float = 0.0, **other: Any) -> Sample:
@@ -75,12 +75,51 @@ def test_what_changed_is_told_once_and_what_has_no_room_later() -> None:
     assert bus.take_changed(10) == []
 
 
-def test_sums_by_publisher_and_the_busiest_topics() -> None:
+def test_a_rate_holds_for_twice_the_last_pause_and_a_second() -> None:
+    source = Source("kitchen", 1, 10, 1000.0, 50.0)
+    assert source.rate_at(50.0) == 0.0
+    source.take(30, 1004.0, 53.0)
+    assert (source.rate, source.pause, source.count) == (5.0, 3.0, 20)
+    assert PATIENCE == 2.0
+    assert [source.rate_at(now) for now in (53.0, 60.0, 60.5, 153.0)] == [5.0, 5.0, 1 / 7.5, 0.01]
+    source.take(30, 1005.0, 54.0)  # the same message again, as a retained one
+    assert (source.rate, source.pause, source.count, source.received_at) == (5.0, 3.0, 20, 54.0)
+    source.take(31, 1005.0, 54.5)
+    assert (source.rate, source.pause, source.count) == (2.0, 0.5, 21), "the publisher's clock stood still"
+    source.take(32, 1004.0, 54.5)
+    assert (source.rate, source.pause, source.count) == (2.0, 0.0, 22), "no time has passed at all"
+    source.take(31, 1009.0, 59.0)
+    assert (source.sequence, source.at, source.received_at) == (32, 1004.0, 54.5)
+    source.take(33, 1104.0, 154.5)
+    assert source.rate_at(154.5) == 0.01
+
+
+def test_a_topic_has_what_the_last_sample_told() -> None:
     bus = Bus()
-    for name, count in (("a", 10), ("b", 30)):
-        bus.take(0.0, sample(name, 1))
-        bus.take(1.0, sample(name, 1 + count, 1.0))
-    (one,) = senders(1.0, bus.topics.values())
-    assert (one.name, one.rate, one.bytes_rate, one.messages, one.topics) == ("kitchen", 40.0, 400.0, 40, 2)
-    assert [topic.name for topic in busiest(1.0, bus.topics.values(), 1)] == ["b"]
-    assert [topic.name for topic in matching(bus.topics.values(), "A")] == ["a"]
+    topic = bus.take(3.0, sample(size=80))
+    assert topic is not None
+    assert (topic.size, topic.mean_size, topic.retained, topic.changed) == (80, 80.0, False, True)
+    assert (topic.published_at, topic.received_at, topic.payload, topic.type, topic.codec) == (
+        1000.0, 3.0, 1, "json", "",
+    )  # fmt: skip
+    same = bus.take(4.0, sample(sequence=2, at=1.5, size=0, payload=b"x", type="t", codec="c", retained=True))
+    assert same is topic
+    assert (topic.size, topic.mean_size, topic.retained) == (0, 70.0, True)
+    assert (topic.published_at, topic.received_at, topic.payload, topic.type, topic.codec) == (
+        1001.5, 4.0, b"x", "t", "c",
+    )  # fmt: skip
+    assert (bus.samples, bus.left_out, topic.count) == (2, 0, 1)
+    bus.take(5.0, sample(publisher_id="new", at=2.0))
+    assert topic.is_rate_known, "of one of them"
+    assert (TOPICS, SOURCES) == (50_000, 64)
+
+
+def test_a_restarted_publisher_keeps_its_place_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SOURCES", 1)
+    bus = Bus()
+    for publisher, incarnation in (("k", 1), ("other", 1), ("k", 2)):
+        bus.take(0.0, sample(publisher_id=publisher, incarnation=incarnation))
+    (source,) = bus.topics["home/a"].sources.values()
+    assert (source.name, source.incarnation, source.count) == ("kitchen", 2, 0)
+    bus.forget("nobody")
+    assert len(bus.topics["home/a"].sources) == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glue.spying.fields import LINES, numbers, value_lines
+from glue.spying.fields import LINES, brief, numbers, value_lines
 from glue.spying.plot import POINTS, Series, number_text, plot, sparkline
 
 
@@ -73,3 +73,67 @@ def test_values_as_lines() -> None:
     assert value_lines(b"two\nlines") == ["two", "lines"]
     assert value_lines(b"\x00\xffab") == ["000000  00 ff 61 62                                      ..ab"]
     assert value_lines("") == value_lines(b"") == [""]
+
+
+def test_a_series_takes_one_value_of_a_time() -> None:
+    assert POINTS == 600
+    series = Series()
+    for at, value in ((1.0, 1.0), (2.0, 2.0), (2.0, 3.0), (1.5, 4.0), (3.0, 5.0)):
+        series.add(at, value)
+    assert [*series.points] == [(1.0, 1.0), (1.5, 4.0), (3.0, 5.0)]
+
+
+def test_plots_of_other_shapes() -> None:
+    assert plot([(0.0, 5.0), (2.0, 5.0)], 6, 2) == ["5 ┤⠀⠀⠀", "5 ┤⠉⠉⠉"]
+    assert plot([(0.0, 0.0), (1.0, 4.0), (2.0, 0.0)], 7, 3) == ["4 ┤⠀⢠⢣⠀", "  ┤⢀⠎⠘⡄", "0 ┤⡜⠀⠀⢣"]
+    assert plot([(0.0, 1000.0), (4.0, 2000.0)], 9, 1) == plot([(8.0, 1000.0), (12.0, 2000.0)], 9, 1) == ["2000 ┤⡠⠔⠊"]
+    assert plot([(3.0, 7.0)], 5, 1) == ["7 ┤⠄⠀"]
+    assert len(plot([(0.0, 1.0)], 4, 1)) == 1
+    assert plot([(0.0, 1.0)], 3, 1) == []
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (999.4, "999"), (999.9, "1e+03"), (1000, "1000"), (9999, "9999"), (10_000, "10k"), (999_999, "1e+03k"),
+    (1e6, "1M"), (1e9, "1G"), (-1e4, "-10k"), (0.00123456, "0.00123"),
+])  # fmt: skip
+def test_units_begin_at_their_limits(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+def test_numbers_are_found_to_some_depth_and_width() -> None:
+    def nested(depth: int, inner: Any) -> Any:
+        return inner if depth == 0 else {"a": nested(depth - 1, inner)}
+
+    assert numbers(nested(8, 1)) == {".".join("a" * 8): 1.0}
+    assert numbers(nested(9, 1)) == {}
+    assert numbers(nested(7, [1])) == {".".join("a" * 7) + "[0]": 1.0}
+    assert numbers(nested(8, [1])) == {}
+    assert numbers([[[[[[[[1]]]]]]]]) == {"[0]" * 8: 1.0}
+    assert len(numbers([0] * 17)) == 16
+    assert (numbers("1" * 32), numbers("1" * 33), numbers({"a": "1"})) == ({"": float("1" * 32)}, {}, {})
+    assert numbers((1, 2)) == {"[0]": 1.0, "[1]": 2.0}
+    assert numbers("nan") == {}
+    assert numbers(b"x") == {}
+
+
+def test_what_is_no_text_is_shown_in_rows_of_hexadecimal() -> None:
+    assert value_lines(bytes(range(30, 48)))[:2] == [
+        "000000  1e 1f 20 21 22 23 24 25 26 27 28 29 2a 2b 2c 2d  .. !\"#$%&'()*+,-",
+        "000010  2e 2f                                            ./",
+    ]
+    assert value_lines(b"~\x7f") == ["000000  7e 7f" + " " * 44 + "~."]
+    assert value_lines(b"a\tb\r\nc") == ["a\tb", "c"]
+    assert value_lines(b"a\x1b") == ["000000  61 1b" + " " * 44 + "a."]
+    assert value_lines("x\n" * 500) == ["x"] * 500
+    assert value_lines("x\n" * 502)[-2:] == ["x", "... and 2 more lines"]
+    assert value_lines(["ü"]) == ["[", '  "ü"', "]"]
+    assert value_lines({1, 2}) == ["{1, 2}"]
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise ValueError("no")
+
+
+def test_a_value_without_a_representation_is_named_by_its_class() -> None:
+    assert brief(Odd()).startswith("<Odd instance at 0x")

@@ -72,3 +72,31 @@ def test_sums_of_levels() -> None:
     home = tree.find("home")
     assert home is not None
     assert (home.rate, home.bytes_rate, tree.root.rate) == (20.0, 100.0, 30.0)
+
+
+def test_a_level_knows_its_place_and_opens_as_it_seems_fit() -> None:
+    tree = tree_of(bus_of(*[f"t/{number:02}" for number in range(FEW)], "t/00/x", "u"))
+    t, x = tree.find("t"), tree.find("t/00/x")
+    assert t is not None
+    assert x is not None
+    assert (t.depth, x.depth, x.level, x.path, x.topics, t.topics) == (0, 2, "x", "t/00/x", 1, FEW + 1)
+    assert (x.parent, t.parent, tree.root.topics) == (tree.find("t/00"), tree.root, FEW + 2)
+    assert t.opens
+    assert tree.find("t/99") is None
+    assert [node.path for node in t.sorted_children()][:2] == ["t/00", "t/01"]
+    tree.add(bus_of("t/zz").take_fresh()[0])
+    assert not t.opens
+    t.is_open = True
+    tree.add(bus_of("t/0").take_fresh()[0])
+    assert next(iter(t.sorted_children())).path == "t/0"
+
+
+def test_lines_are_made_anew_when_a_topic_came() -> None:
+    tree = tree_of(bus_of("b"))
+    assert paths(tree) == ["b"]
+    lines = tree.lines
+    assert tree.lines is lines
+    tree.add(bus_of("a").take_fresh()[0])
+    assert paths(tree) == ["a", "b"]
+    tree.refresh(0.0)
+    assert [(node.rate, node.bytes_rate) for node in tree.lines] == [(10.0, 50.0)] * 2
