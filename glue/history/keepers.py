@@ -19,15 +19,14 @@ from zlib import crc32
 from glue.history.overlap import overlaps
 from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
-from glue.history.source import GONE, STREAMS, Keeper, Source
+from glue.history.source import GONE, SILENCE, STREAMS, Keeper, Source
 from glue.history.stream import Key, Stream
 from glue.history.wire import EARLIEST, HEAD_ROOM, LATEST, RANGES, SINCE, Page, Range, Request, json_size
 from glue.topics.deliveries import deliveries
 from glue.topics.index import Index
 
-SILENCE = 0.05
-"""Seconds of silence after which another keeper is asked; twice as long after each silence, up to SILENCE_LIMIT."""
-SILENCE_LIMIT = 2.0
+SILENCE_LIMIT, OTHERS_WAIT = 2.0, 0.2
+"""Seconds up to which a keeper is given twice as long after each silence: the only one, and one of several."""
 PASSED_OVER = 5.0
 """Seconds for which a silent keeper is asked only if there is no other."""
 CHECK = 4.0
@@ -66,10 +65,8 @@ class Keepers:
         self._wanted: Index[str] = Index()
         self._wanted.add(pattern, pattern)
         self._mine = mine
-        self._source_of = source_of
-        self._want = want
-        self._next_id = next_id
-        self._luck = luck
+        self._source_of, self._want = source_of, want
+        self._next_id, self._luck = next_id, luck
         self._keepers: dict[str, Keeper] = {}
         self._later: dict[Key, float] = {}  # streams to ask for again
         self._listed = self._told = self._turn = 0  # of a list that is under way: its next place, the streams told
@@ -81,9 +78,7 @@ class Keepers:
         self._list_at = -inf  # when the next one is asked for its streams at the beginning
         self._list_until = inf  # from then on a keeper that may lack something counts, too
         self._asked: Request | None = None
-        self._asked_of = ""
-        self._asked_at, self._due = -inf, inf
-        self._silence = SILENCE
+        self._asked_of, self._asked_at, self._due = "", -inf, inf
         self._check_at = inf
 
     # ---------------------------------------------------------------------------------------------- peers
@@ -156,8 +151,7 @@ class Keepers:
     def _requeue(self) -> None:
         """Queue the ranges of the current request again, perhaps for another keeper."""
         request, self._asked, self._due = self._asked, None, inf
-        for topic, _, _, _, origin, life in request.ranges if request is not None else ():
-            self.behind[origin, life, topic] = None
+        self.behind.update({(one[4], one[5], one[0]): None for one in request.ranges} if request is not None else {})
 
     def _ranked(self) -> list[str]:
         """The keepers, the one to ask first at the beginning."""
@@ -182,8 +176,8 @@ class Keepers:
 
     def _next_to_list(self, now: float) -> str:
         """The keeper to ask next for its streams."""
-        left = [peer for peer in self._ranked() if peer in self._to_list or not self._keepers[peer].is_partial]
-        left = [peer for peer in left if peer in self._to_list] or left
+        left = [peer for peer in self._ranked() if peer in self._to_list]
+        left = left or [peer for peer in self._ranked() if not self._keepers[peer].is_partial]
         spoken = [peer for peer in left if self._keepers[peer].silent_until <= now] or left
         spoken.sort(key=lambda peer: self._keepers[peer].lacks_until)  # none does, usually
         return (spoken or [self._target(now, set())])[0]
@@ -212,12 +206,14 @@ class Keepers:
     def request(self, now: float, may_ask: bool, room: int) -> tuple[str, Request] | None:
         """The request that is due, with the keeper to ask."""
         if self._asked is not None and now >= self._due:
-            self._keepers[self._asked_of].silent_until = now + PASSED_OVER
+            silent, is_alone = self._keepers[self._asked_of], len(self._keepers) == 1
+            silent.silent_until = now + PASSED_OVER
             self._reader._statistics["keepers silent"] += 1
-            self._silence = min(2 * self._silence, SILENCE_LIMIT)
-            if len(self._keepers) == 1:  # it may be busy with this request
-                self._due = now + self._silence
+            silent.silence = max(silent.silence, min(2 * silent.silence, SILENCE_LIMIT if is_alone else OTHERS_WAIT))
+            if is_alone:  # it may be busy with this request
+                self._due = now + silent.silence
                 return self._asked_of, self._asked
+            silent.late = self._asked, self._asked_at
             self._requeue()
         if self._asked is not None or not self._keepers:
             return None
@@ -240,7 +236,7 @@ class Keepers:
             self._asked = Request(self._next_id(), room=room, ranges=ranges, kept=True)
         else:
             return None
-        self._asked_of, self._asked_at, self._due = target, now, now + self._silence
+        self._asked_of, self._asked_at, self._due = target, now, now + self._keepers[target].silence
         return target, self._asked
 
     def _ranges(self, now: float) -> tuple[str, list[Range]]:
@@ -274,15 +270,19 @@ class Keepers:
     def page(self, now: float, peer: str, life: int, page: Page) -> bool:
         """Take a page; returns whether it answers a request of this reader."""
         keeper = self._keepers.get(peer)
-        request = self._asked
-        if request is None or keeper is None or keeper.life != life or peer != self._asked_of or request.id != page.id:
+        if keeper is None or keeper.life != life:
             return False
-        self._silence = min(max(SILENCE, 2 * (now - self._asked_at)), SILENCE_LIMIT)
-        self._asked, self._due = None, inf
-        keeper.silent_until = -inf
-        if request.heads:
+        is_in_time = peer == self._asked_of and self._asked is not None and self._asked.id == page.id
+        request, asked_at = (self._asked, self._asked_at) if is_in_time else keeper.late or (None, 0.0)
+        if request is None or request.id != page.id:
+            return False
+        if is_in_time:
+            self._asked, self._due = None, inf
+        keeper.silence = min(max(SILENCE, 2 * (now - asked_at)), SILENCE_LIMIT)
+        keeper.silent_until, keeper.late = -inf, None
+        if request.heads and is_in_time:
             self._take_heads(now, peer, page)
-        else:
+        elif not request.heads:
             self._take_ranges(now, peer, request, page)
         return True
 

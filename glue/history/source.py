@@ -33,6 +33,8 @@ LATE = 1.0
 "from now on" may have missed some of it."""
 RETURN = 3.0
 """Seconds for which messages of a publisher that was silent wait for the news that it still serves its history."""
+SILENCE = 0.05
+"""Seconds of silence after which another keeper is asked, or twice the time of a keeper's last answer."""
 EMPTY = 64
 """Pages in a row with nothing of what is missing, after which a keeper counts as without it: it may go on for ever."""
 
@@ -85,13 +87,15 @@ class Source:
 class Keeper:
     """One life of a keeper, with its patterns."""
 
-    __slots__ = ("_empty", "index", "lacks_until", "life", "patterns", "silent_until")
+    __slots__ = ("_empty", "index", "lacks_until", "late", "life", "patterns", "silence", "silent_until")
 
     def __init__(self, life: int) -> None:
         self.life = life
         self.index: Index[str] = Index()
         self.patterns: dict[str, tuple[str, int]] = {}  # with the place and the replicas
         self.silent_until = self.lacks_until = -inf
+        self.silence = SILENCE
+        self.late: tuple[Request, float] | None = None  # what it was passed over with, and when it was asked
         self._empty = 0  # pages in a row with nothing
 
     def gives_nothing(self, gave: bool) -> bool:

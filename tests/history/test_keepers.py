@@ -8,8 +8,9 @@ from random import Random
 
 from glue.history.reader import Reader
 from glue.history.wire import EARLIEST, Page, Request
+from glue.topics.bundle import MessageGroup
 
-ONE, TWO, PUBLISHER = "1" * 16, "2" * 16, "a" * 16
+ONE, TWO, THREE, PUBLISHER = "1" * 16, "2" * 16, "3" * 16, "a" * 16
 
 
 def reader_of(*keepers: str) -> Reader:
@@ -26,9 +27,9 @@ def asked(reader: Reader, now: float) -> tuple[str, Request]:
     return keeper, request
 
 
-def listing(request: Request, last: int) -> Page:
+def listing(request: Request, last: int, compared: int = 1) -> Page:
     """All streams of a keeper: one, with so many messages."""
-    return Page(request.id, 1, 1, True, heads=[("t/a", last, PUBLISHER, 7, 1)], compared=1)
+    return Page(request.id, 1, 1, True, heads=[("t/a", last, PUBLISHER, 7, 1)], compared=compared)
 
 
 def test_the_last_untried_keeper_leaves_before_it_is_asked() -> None:
@@ -92,3 +93,51 @@ def test_nothing_counts_as_gone_before_each_keeper_was_asked_after_the_time_to_s
     found = {peer for now in (2.2, 2.4) for peer, request in reader.advance(now) if request.ranges}
     assert found <= {keeper, other}
     assert found
+
+
+def test_a_keeper_that_takes_long_gives_no_other_one_more_time() -> None:
+    reader = reader_of(ONE, TWO, THREE)
+    first, request = asked(reader, 0.0)
+    second, request = asked(reader, 0.05)
+    assert reader.page(0.14, second, 1, listing(request, 5, 2))
+    now, (keeper, request) = 0.14, asked(reader, 0.14)
+    if keeper == second:
+        now = 0.2
+        assert reader.page(now, second, 1, Page(request.id, 1, 1, True, answered=1))
+        keeper, request = asked(reader, now)
+    assert keeper not in (first, second)
+    later, _ = asked(reader, now + 0.051)  # it is silent, too
+    assert later != keeper
+
+
+def test_a_silent_keeper_holds_up_no_topic_of_another_one_and_may_answer_late() -> None:
+    reader = reader_of(ONE, TWO)
+    good, request = asked(reader, 0.0)
+    page = listing(request, 5)
+    page.heads = [*page.heads, ("t/b", 10**6, PUBLISHER, 7, 1)]
+    assert reader.page(0.0, good, 1, page)
+    now, latest, given, late = 0.0, 0.0, 0, None
+    while now < 3.0:
+        for keeper, request in reader.advance(now):
+            topics = [one[0] for one in request.ranges]
+            if keeper != good:
+                late = request if "t/a" in topics else late
+                continue
+            page = Page(request.id, 1, 1, True)
+            if "t/b" in topics:  # one message at a time, so that it is asked again; it has none of t/a
+                given, latest = given + 1, now
+                page.groups, page.origins = [group("t/b", given, 1)], [(PUBLISHER, "p", 7, 1)]
+                page.answered = 1 if topics[0] == "t/a" else 0
+            elif topics:
+                page.answered = 1
+            reader.page(now, keeper, 1, page)
+        assert now < latest + 0.25
+        now += 0.01
+    assert late is not None
+    page = Page(late.id, 1, 1, True, [group("t/a", 1, 5)], [(PUBLISHER, "p", 7, 1)], answered=len(late.ranges))
+    assert reader.page(now, TWO if good == ONE else ONE, 1, page)
+    assert reader.pushed == given + 5
+
+
+def group(topic: str, first: int, count: int) -> MessageGroup:
+    return MessageGroup(topic, first, 0, [b"x"] * count, 1)
