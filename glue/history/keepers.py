@@ -318,7 +318,7 @@ class Keepers:
                 reader._find_late(key, stream, first)
             if not stream.next:
                 stream.oldest = self._start[1] / 1e6 if self._is_beginning and self._start[0] == SINCE else 0.0
-                stream.next = max(1, min(first, stream.held[0].sequence) if stream.held else first)
+                stream.next = reader._first(stream, first, self._is_beginning)
                 stream.skipped = 1, stream.next
                 reader._drain(stream)
             stream.want = max(stream.want, last + 1)

@@ -88,6 +88,15 @@ class Sequencer:
         else:
             self._take(key, stream, delivery, True)
 
+    def _first(self, stream: Stream, told: int, is_beginning: bool) -> int:
+        """The number at which a stream begins of which a keeper told one; its list may be behind what came live."""
+        if not stream.held:
+            return max(1, told)
+        live = stream.held[0].sequence
+        if is_beginning and self.start[0] == LAST:
+            told = max(told, live - self.start[1])
+        return max(1, min(told, live))
+
     def _may_begin_earlier(self, stream: Stream, source: Source) -> bool:
         """Whether `start` wants what keepers may have before the first message that a publisher has of a stream."""
         kind, value = source.start

@@ -11,7 +11,7 @@ import pytest
 from glue.contract import Delivery, Missed
 from glue.history.reader import Reader
 from glue.history.source import FOUND_LATE, GRACE, RETURN
-from glue.history.wire import EARLIEST, LATEST, Page, Start
+from glue.history.wire import EARLIEST, LAST, LATEST, Page, Start
 from glue.topics.bundle import MessageGroup
 
 PUBLISHER = "a" * 16
@@ -58,3 +58,14 @@ def test_what_a_publisher_remembers_of_before_its_live_messages_is_told_once_if_
     assert [
         (event.count, event.cause) if isinstance(event, Missed) else event.payloads for event in reader.ready
     ] == [[4], (2, FOUND_LATE), [5]]  # fmt: skip
+
+
+def test_the_last_messages_are_those_before_what_came_live_though_the_list_of_a_keeper_is_behind() -> None:
+    reader = reader_from((LAST, 3))
+    reader.keepers.offered(0.0, "1" * 16, 1, "t/#")
+    ((keeper, request),) = reader.advance(0.0)
+    reader.live(0.0, live(16))
+    page = Page(request.id, 1, 1, True, heads=[("t/a", 10, PUBLISHER, 7, 8)])
+    assert reader.page(0.0, keeper, 1, page)
+    ((_, request),) = reader.advance(0.0)
+    assert [one[1:3] for one in request.ranges] == [(13, 15)]
