@@ -310,8 +310,7 @@ class Keepers:
                 if reader._streams.get(key) is not stream:  # it found no room
                     continue
                 if self.is_counting:
-                    stream.next = last + 1  # what comes from now on
-                    stream.skipped = 1, stream.next
+                    stream.next, stream.skipped = last + 1, (1, last + 1)  # what comes from now on
             elif self.is_counting:
                 continue
             elif self._is_beginning or self._start[0] == EARLIEST:  # else this list tells of older messages than wanted
