@@ -172,7 +172,6 @@ class HostRuntime(Mailbox):
         """A peer has left; called within a turn."""
         with self.lock:
             self._lose(event.peer)
-            self._flush_soon()
 
     def _lose(self, peer: str) -> None:
         if self.beats.pop(peer, None) is not None:

@@ -80,6 +80,32 @@ def test_a_callback_that_is_done_holds_its_event_no_more() -> None:
     asyncio.run(main())
 
 
+def test_a_coroutine_that_nobody_else_knows_goes_on_and_is_forgotten_when_it_is_done() -> None:
+    async def main() -> None:
+        done: list[str] = []
+        held: list[weakref.ref[asyncio.Future[None]]] = []
+        callbacks = Callbacks(lambda _: None)
+
+        async def wait(event: str) -> None:
+            future = asyncio.get_running_loop().create_future()
+            held.append(weakref.ref(future))
+            await future
+            done.append(event)
+
+        callbacks.run(wait, "done")
+        await asyncio.sleep(0)
+        gc.collect()
+        future = held[0]()
+        assert future is not None
+        future.set_result(None)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert done == ["done"]
+        assert not callbacks._tasks
+
+    asyncio.run(main())
+
+
 def test_mismatches_of_types_and_qualities_are_told_to_coroutines(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with pair() as (a, b):

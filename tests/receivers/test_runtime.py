@@ -198,9 +198,6 @@ def test_a_cycle_of_requests_is_refused_with_its_hops(monkeypatch: pytest.Monkey
     assert str(caught.value) == "a cycle of requests: sum/x → b/2 → sum/x"
 
 
-# ------------------------------------------------------------------------------------------------------------ hosts
-
-
 def test_a_silent_host_is_taken_for_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch)
     beat = encode({"kinds": {"other": 3}})
@@ -229,14 +226,21 @@ def test_after_this_process_stood_still_no_host_was_silent(monkeypatch: pytest.M
     assert PEER not in host.runtime.beats
 
 
-def test_a_host_that_left_is_lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_lost_host_had_goes_to_another_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch)
-    host.deliver(encode({"kinds": {"other": 3}}), token=host.runtime._beat_token)
+    beat, other = encode({"kinds": {":other": 1}}), "d" * 16
+    host.deliver(beat, token=host.runtime._beat_token)
+    token = host.runtime._beat_token
+    token._deliver(Delivery(BEAT_TOPIC, [beat], None, "second", other, 1, 1, 0.0, False, ()))
     host.runtime.send(parse("other/x"), 1)
-    host.runtime.note(PeerRemoved(PEER, 1, "peer", "goodbye"))
-    host.runtime.note(PeerRemoved(PEER, 1, "peer", "goodbye"))
-    assert host.runtime.beats == {}
-    assert "other" not in host.runtime.outbox.hosts
+    host.world.run(0.05)
+    sent = {at_topic(peer): peer for peer in (PEER, other)}
+    (first,) = [one.topic for one in host.asked if isinstance(one, Publication) and one.topic in sent]
+    host.asked.clear()
+    host.runtime.note(PeerRemoved(sent[first], 1, "b", "expired"))
+    host.world.run(0.05)
+    (second,) = [one.topic for one in host.asked if isinstance(one, Publication) and one.topic in sent]
+    assert {first, second} == sent.keys()
 
 
 def test_a_hello_is_answered_by_a_beat_and_beats_come_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,9 +351,6 @@ def test_parked_messages_tell_what_failed(monkeypatch: pytest.MonkeyPatch) -> No
             "receiver": "sum/x", "error": "ValueError", "message": "m" * 2000, "payload": told,
         }  # fmt: skip
     assert host.host.statistics["endpoint"]["messages parked"] == 2
-
-
-# ----------------------------------------------------------------------------------------------------------- timers
 
 
 def test_timers_that_were_taken_back_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
