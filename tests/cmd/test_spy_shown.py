@@ -1,0 +1,111 @@
+"""The lines and cells of `glue spy` and `glue topics --list`, of prepared topics."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+from glue.cmd import (
+    spy,
+    spy_tree,
+    topic_list,
+    watching,
+)
+from glue.cmd.losses import Losses
+from glue.spying.bus import Bus, Sample, Topic
+from glue.spying.roles import Announced, Roles
+from glue.spying.tree import Tree
+
+
+def test_values_of_any_kind_are_shown() -> None:
+    topic = Topic("a")
+    topic.payload, topic.codec = b"\x81\xa1a\x01", "msgpack"
+    assert watching.value_of(topic) == {"a": 1}
+    assert watching.shown_value(topic, 20) == '{"a": 1}'
+    topic.codec = ""
+    assert watching.value_of(topic) == b"\x81\xa1a\x01"
+    assert [watching._number(text) for text in ("7", "0", "-1", "", "x", "٣", "1" * 15, "1" * 16)] == [
+        7, 0, 0, 0, 0, 0, int("1" * 15), 0,
+    ]  # fmt: skip
+    assert [watching.some(["a", "b", "c"], most) for most in (1, 2, 3)] == ["a +2", "a, b +1", "a, b, c"]
+
+
+class Watched:
+    """What a watch has seen: two topics, who publishes and subscribes, and a loss."""
+
+    def __init__(self) -> None:
+        self.bus, self.roles, self.losses = Bus(), Roles(), Losses()
+        self.lock: Any = nullcontext()
+        for one in (
+            Announced("home/#", "subscriber", "attic"),
+            Announced("home/#", "subscriber", "cellar"),
+            Announced("home/lamp", "publisher", "spare", "Lamp"),
+            Announced("home/lamp", "publisher", "third"),
+        ):
+            self.roles.change(one, True)
+        for sequence, at in ((1, 1.0), (11, 2.0)):
+            self.bus.take(at, Sample("home/lamp", {"n": sequence}, 1500, "json", "hall", "h", 1, sequence, at, True))
+        self.bus.take(2.0, Sample("x", "y", 3, "text", "hall", "h", 1, 7, 2.0))
+        self.losses.worst = lambda publishers, subscribers: 0.25 if subscribers else None  # type: ignore[method-assign]
+
+
+def test_a_topic_is_a_line_and_a_row() -> None:
+    watch: Any = Watched()
+    lamp, other = watch.bus.topics["home/lamp"], watch.bus.topics["x"]
+    line = spy.line_of(lamp, watch, 2.0)
+    names = "hall, spare +1 → attic, cellar"
+    assert (
+        line
+        == f"{'home/lamp':32}     10/s   1,500 B  Lamp     " + '{"n": 11}  ' + f"{names}  (retained)  (25.0 % lost)"
+    )
+    assert spy.line_of(other, watch, 2.0) == f"{'x':32}        -       3 B  text     y  hall → nobody"
+    assert watching.topic_fields(lamp, watch, 2.0) == {
+        "topic": "home/lamp", "payload": {"n": 11}, "type": "Lamp", "size": 1500, "rate": 10.0, "bytes_rate": 15000.0,
+        "messages": 10, "publishers": ["hall", "spare", "third"], "subscribers": ["attic", "cellar"], "loss": 0.25,
+        "retained": True, "published_at": 2.0,
+    }  # fmt: skip
+    assert watching.topic_fields(other, watch, 2.0)["loss"] is None
+    tree = Tree()
+    for topic in watch.bus.take_fresh():
+        tree.add(topic)
+    tree.refresh(2.0)
+    home, below, plain = (spy_tree.cells_of(node, watch, 2.5) for node in tree.lines)
+    assert [text for text, _ in home] == ["▾ home", "10/s", "", "", "1 topic, 15k B/s", "", "", ""]
+    assert [text for text, _ in below] == [
+        "    lamp", "10/s", "1,500", "Lamp", '{"n": 11} (retained)', "hall +2", "attic +1", "25.0 %",
+    ]  # fmt: skip
+    assert [text for text, _ in plain] == ["  x", "", "3", "text", "y", "hall", "nobody", ""]
+    assert (below[4][1], below[7][1]) == (spy_tree.FRESH, spy_tree.LOSSY)
+    late = spy_tree.cells_of(tree.lines[1], watch, 3.0)
+    assert late[4][1] == spy_tree.PLAIN
+    tree.open(tree.lines[0], False)
+    assert spy_tree.cells_of(tree.lines[0], watch, 2.5)[0][0] == "▸ home"
+    for loss, style in ((0.02, spy_tree.LOSSY), (0.019, spy_tree.DIM), (0.0, spy_tree.DIM)):
+        watch.losses.worst = lambda *_, loss=loss: loss
+        cell = spy_tree.cells_of(tree.lines[1] if len(tree.lines) > 2 else tree.lines[-1], watch, 2.5)[7]
+        assert cell[1] == style
+    tree.root.children["home"].rate = 0.0
+    assert spy_tree.cells_of(tree.root.children["home"], watch, 2.5)[1][0] == ""
+
+
+def test_cells_have_the_widths_of_their_columns() -> None:
+    cells = ["a/b", "10/s", "1,500", "json", "value", "hall", "nobody", "1 %"]
+    row = spy_tree.fitted(cells, 120)
+    assert [len(cell) for cell in row] == [33, 9, 9, 9, 27, 13, 13, 7]
+    assert sum(map(len, row)) == 120
+    assert (row[0], row[1], row[2], row[7]) == (f"{'a/b':32} ", f"{'10/s':>8} ", f"{'1,500':>8} ", f"{'1 %':>6} ")
+    assert [len(cell) for cell in spy_tree.fitted(cells, 20)][4] == 13
+    assert spy_tree.fitted(["x" * 32, "y" * 9, *cells[2:]], 120)[:2] == ["x" * 32 + " ", "y" * 7 + "… "]
+
+
+def test_a_list_of_topics_is_shortened_for_people() -> None:
+    entry = {
+        "topic": "t",
+        "types": [],
+        "codecs": ["c"],
+        "publishers": list("abcd"),
+        "subscribers": list("abc"),
+        "rate": 2.25,
+    }
+    assert topic_list.shown(entry) == ["t", "c", "a, b, c, and 1 more", "a, b, c", "2.2"]
+    assert topic_list.shown({**entry, "types": ["T"]})[1] == "T"
