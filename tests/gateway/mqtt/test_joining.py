@@ -161,7 +161,9 @@ def test_a_door_without_a_majority_serves_and_says_what_it_does_not(
         door = Door()
         door.model.problem = MinorityError("two of three are missing")
         await door.start()
+        before = door.flushes
         door.look(1e9)
+        assert door.flushes == before, "nothing is known yet"
         assert not door.has_joined()
         assert not door.joining.broker.is_chosen
         door.model.problem = None
@@ -300,6 +302,22 @@ def test_a_door_without_a_leader_promises_nothing_after_three_seconds() -> None:
         assert door.is_ready(), "the machine was asleep, so nobody knows yet"
         for step in range(1, 8):
             door.look(begun + 50.0 + step / 2)
+        assert not door.is_ready()
+        await door.joining.close()
+
+    run(program())
+
+
+def test_a_door_whose_leader_goes_at_once_waits_as_long() -> None:
+    async def program() -> None:
+        door = Door()
+        door.model.leader = None
+        await door.start()
+        begun = door.joining._settled_at - 3.0
+        for step in range(1, 7):
+            door.look(begun + step / 2)
+            assert door.is_ready(), step
+        door.look(begun + 3.5)
         assert not door.is_ready()
         await door.joining.close()
 
