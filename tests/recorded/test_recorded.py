@@ -27,6 +27,7 @@ from tests.recorded.readers import READERS
 from tests.recorded.scenes import SCENES
 from tests.recorded.small import SMALL
 from tests.recorded.stores import STORES
+from tests.recorded.transports import TRANSPORTS
 from tests.recorded.wild import WILD
 from tests.recorded.wishes import WISHES
 
@@ -39,6 +40,7 @@ RUNS: dict[str, Callable[[], str]] = {
     **MODELS,
     **CONSENSUS,
     **NETWORKS,
+    **TRANSPORTS,
     **DOORS,
     **HOOKS,
     **FEATURES,
