@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from math import inf, nan
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
