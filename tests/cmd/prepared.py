@@ -63,6 +63,16 @@ class Calls:
         return call
 
 
+def noting(into: list[Any], answer: Any = None) -> Callable[..., Any]:
+    """A function that notes what it is called with, and returns the answer."""
+
+    def note(*arguments: Any, **options: Any) -> Any:
+        into.append(arguments[0] if len(arguments) == 1 and not options else options or arguments)
+        return answer
+
+    return note
+
+
 class Time:
     """A clock that goes on only while something waits."""
 

@@ -19,7 +19,8 @@ from glue.cmd import (
     mqtt,
 )
 from glue.errors import InterfaceError
-from tests.cmd.prepared import Calls, Screen, people
+from glue.gateway.names import MQTT_DOORS
+from tests.cmd.prepared import Calls, Screen, noting, people
 
 Capture = pytest.CaptureFixture[str]
 
@@ -41,8 +42,8 @@ def test_clients_of_doors_are_lines(monkeypatch: pytest.MonkeyPatch, capsys: Cap
     assert out.splitlines() == [
         f"{'a' + chr(92) + 'x1b':24} at east: ", f"{'lamp':24} at north: address 10.0.0.9, sent 3",
     ]  # fmt: skip
-    assert calls[0][1:] == (mqtt.MQTT_DOORS, 1, 0.2)
-    assert calls[1] == ("request_all", mqtt.MQTT_DOORS, "clients", 3.0)
+    assert calls[0][1:] == (MQTT_DOORS, 1, 0.2)
+    assert calls[1] == ("request_all", MQTT_DOORS, "clients", 3.0)
     event = json.loads(shown(replies, "sessions", "--json")[1].splitlines()[1])
     assert {name: event[name] for name in ("event", "door", "client", "waiting")} == {
         "event": "session", "door": "north", "client": "lamp", "waiting": None,
@@ -79,7 +80,7 @@ def test_passwords_are_asked_for_twice_or_read(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("getpass.getpass", lambda text: asked.append(text) or "x")
+    monkeypatch.setattr("getpass.getpass", noting(asked, "x"))
     monkeypatch.setattr("sys.stdin", Screen())
     assert mqtt._ask_password("hall") == "x"
     assert asked == ["password for hall: ", "once more: "]

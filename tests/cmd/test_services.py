@@ -29,7 +29,7 @@ from glue.cmd import main as glue_main
 from glue.errors import ConfigurationError, InterfaceError
 from glue.settings import effective
 from glue.simulation.consensus import STORM, RunResult
-from tests.cmd.prepared import Calls, Time, people, programs
+from tests.cmd.prepared import Calls, Time, noting, people, programs
 
 Capture = pytest.CaptureFixture[str]
 
@@ -60,9 +60,9 @@ def test_publishing_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_metrics_are_served_if_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(session, "MetricsServer", lambda tell, *place: made.append((tell(), *place)) or nullcontext())
+    monkeypatch.setattr(session, "MetricsServer", lambda tell, *place: noting(made, nullcontext())((tell(), *place)))
     monkeypatch.setattr(session, "exposition", lambda endpoint: f"of {endpoint}")
-    monkeypatch.setattr(logs, "losses_logged", lambda statistics: made.append(statistics) or nullcontext())
+    monkeypatch.setattr(logs, "losses_logged", noting(made, nullcontext()))
     there: Any = "x"
     with session.watched(Namespace(metrics_port=None), there):
         pass
@@ -119,7 +119,7 @@ def test_losses_are_looked_for_every_ten_seconds(monkeypatch: pytest.MonkeyPatch
 def test_a_service_manager_hears_by_a_path_or_an_abstract_name(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     channel = SimpleNamespace(sendto=lambda *given: told.append(given))
-    monkeypatch.setattr(service.socket, "socket", lambda *_: nullcontext(channel))
+    monkeypatch.setattr("socket.socket", lambda *_: nullcontext(channel))
     for address in ("/run/x", "@a@b", "relative", ""):
         monkeypatch.setenv("NOTIFY_SOCKET", address)
         service.tell(service.READY)
@@ -134,7 +134,7 @@ def test_a_failed_run_is_repeated_by_the_conditions_of_its_command(monkeypatch: 
     result = RunResult(5, "abc", 1, 2, {}, {}, "two leaders")
     assert simulate.fields(result) == {"seed": 5, "violation": "two leaders", "trace_hash": "abc"}
     asked: list[Any] = []
-    monkeypatch.setattr(simulate, "shrunk", lambda *given: asked.append(given) or ((), 2.0))
+    monkeypatch.setattr(simulate, "shrunk", noting(asked, ((), 2.0)))
     given = simulate.parser().parse_args(["--forged"])
     lines = people(lambda output: simulate.tell_failure(given, result, output)).splitlines()
     again = "  python -m glue.cmd.simulate --layer model --first 5 --seeds 1"
@@ -187,8 +187,8 @@ def test_the_fastest_way_of_capturing_is_taken(
     engine: str, there: bool, used: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(record.ring, "is_available", lambda interface: there and interface == "eth0")
-    monkeypatch.setattr(record.ring, "Ring", lambda *given, promiscuous: made.append((*given, promiscuous)))
+    monkeypatch.setattr("glue.capture.ring.is_available", lambda interface: there and interface == "eth0")
+    monkeypatch.setattr("glue.capture.ring.Ring", lambda *given, promiscuous: made.append((*given, promiscuous)))
     monkeypatch.setattr(record, "Sniffer", lambda *given, promiscuous: made.append((*given, promiscuous)))
     given = Namespace(engine=engine, promiscuous=True)
     if not used:

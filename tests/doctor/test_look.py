@@ -132,10 +132,15 @@ def test_a_look_joins_all_that_was_seen(peers: int, pings: int, monkeypatch: pyt
         return [SimpleNamespace(id="p2", sections=told)]
 
     monkeypatch.setattr(observer, "time", SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now + 900.0))
-    monkeypatch.setattr(observer.glue, "Endpoint", Endpoint)
+    monkeypatch.setattr("glue.Endpoint", Endpoint)
     monkeypatch.setattr(observer, "Listener", Heard)
     monkeypatch.setattr(observer, "ask_all", ask)
-    monkeypatch.setattr(observer, "begin_round", lambda endpoint, count: did.append(count) or 77)
+
+    def begin(endpoint: Any, count: int) -> int:
+        did.append(count)
+        return 77
+
+    monkeypatch.setattr(observer, "begin_round", begin)
     own = {"links": pinged("p2"), "report": {"version": "9"}, "paths": {"links": {"eth0": True}}}
     monkeypatch.setattr(observer, "_own", lambda endpoint: own)
     waits = iter([0.0, 0.4])
@@ -150,7 +155,7 @@ def test_a_look_joins_all_that_was_seen(peers: int, pings: int, monkeypatch: pyt
     chosen = SimpleNamespace(interface=SimpleNamespace(name="eth0"), reason="it is good")
     monkeypatch.setattr(observer, "choose_interface", lambda name, family: chosen)
     settings = {"peers": ["10.0.0.2", "10.0.0.7"], "multicast_address": "239.1.1.1:777", "network_id": 5}
-    seen = Observer(settings, pause).look()
+    seen: Any = Observer(settings, pause).look()
     assert did == [
         {"announce_interval": 0.25, **settings}, 1.0, pings, round(0.35 + pings * 0.035, 3),
         (("report", "links", "paths"), 1.0), ("close", 0.0),
