@@ -19,7 +19,7 @@ from zlib import crc32
 from glue.history.overlap import overlaps
 from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
-from glue.history.source import GONE, SILENCE, STREAMS, Keeper, Source
+from glue.history.source import GONE, RETURN, SILENCE, STREAMS, Keeper, Source
 from glue.history.stream import Key, Stream
 from glue.history.wire import EARLIEST, HEAD_ROOM, LATEST, RANGES, SINCE, Page, Range, Request, json_size
 from glue.topics.deliveries import deliveries
@@ -32,7 +32,7 @@ PASSED_OVER = 5.0
 CHECK = 4.0
 """Seconds between two looks at what a keeper has: a stream may reach it late, from another keeper."""
 SETTLE = 1.0
-"""Seconds for which what no keeper has may be on its way to one: after them, all keepers are asked once more."""
+"""Seconds until all keepers are asked once more for what none has; `RETURN` if its publisher is silent."""
 EVER = 4096
 """Patterns of lost keepers that are remembered, at some 300 bytes: 1.2 MB."""
 AGAIN = 0.2
@@ -60,8 +60,7 @@ class Keepers:
         self.is_counting = False  # likewise of a reader from now on, which learns where streams end, and has none wait
         self.behind: OrderedDict[Key, None] = OrderedDict()  # streams with something to ask for
         self._reader = reader
-        self._start = reader.start
-        self._pattern = pattern
+        self._start, self._pattern = reader.start, pattern
         self._wanted: Index[str] = Index()
         self._wanted.add(pattern, pattern)
         self._mine = mine
@@ -72,8 +71,7 @@ class Keepers:
         self._listed = self._told = self._turn = 0  # of a list that is under way: its next place, the streams told
         self._ever: Index[str] = Index()  # of what keepers keep, or kept before they were lost
         self._ever_patterns: set[str] = set()
-        self._listed_of = ""
-        self._is_listed = False  # whether a keeper of everything has told all of its streams
+        self._listed_of, self._is_listed = "", False  # whether a keeper of everything has told all of its streams
         self._to_list: set[str] = set()  # keepers that are to tell their streams before live messages go on
         self._list_at = -inf  # when the next one is asked for its streams at the beginning
         self._list_until = inf  # from then on a keeper that may lack something counts, too
@@ -383,7 +381,9 @@ class Keepers:
         stream.tried.add(peer)
         if self._target(now, stream.tried):
             self.behind[key] = None
-        elif stream.round_since < stream.since + SETTLE:  # the first answers of this round may be stale
+        elif not stream.is_kept and self._source_of(key) is not None:  # its publisher is back, and is asked now
+            self._found(key, stream)
+        elif stream.round_since < stream.since + (RETURN if key[0] in self._reader._silent else SETTLE):
             stream.tried.clear()
             self._later[key] = now + AGAIN
         else:

@@ -47,7 +47,6 @@ class Reader(Sequencer):
         self._luck = luck
         self._mine = mine
         self._sources: dict[str, Source] = {}
-        self._silent: dict[str, Source] = {}  # sources of silent peers, which may come back
         self.keepers = Keepers(self, pattern, mine, self._source_of, self._want, next_id, luck)
         self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
         self._met: dict[str, int] = {}  # publishers received before their offer, with their lives

@@ -29,6 +29,7 @@ class Sequencer:
         self._statistics = statistics
         self._streams = Streams(STREAMS)
         self._has_forgotten = False  # whether a stream that is new here may have been read before
+        self._silent: dict[str, Source] = {}  # sources of silent peers, which may come back
         self._held = 0  # bytes
         self._seen: OrderedDict[str, None] = OrderedDict()  # delayed messages, which may have been released twice
 

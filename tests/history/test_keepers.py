@@ -141,3 +141,50 @@ def test_a_silent_keeper_holds_up_no_topic_of_another_one_and_may_answer_late() 
 
 def group(topic: str, first: int, count: int) -> MessageGroup:
     return MessageGroup(topic, first, 0, [b"x"] * count, 1)
+
+
+def test_what_no_keeper_has_may_come_with_its_publisher_that_was_silent() -> None:
+    reader = reader_of()
+    reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")
+    ((_, request),) = reader.advance(0.0)
+    assert reader.page(0.0, PUBLISHER, 7, Page(request.id, 6, 6, True, [group("t/a", 1, 5)]))
+    reader.lost(PUBLISHER, 7, "expired")  # the reader was cut off, and finds a keeper first
+    reader.keepers.offered(10.0, ONE, 1, "t/#")
+    now = 10.0
+    while now < 12.0:
+        for keeper, request in reader.advance(now):
+            page = Page(request.id, 1, 1, True, answered=len(request.ranges))
+            page.heads = [("t/a", 9, PUBLISHER, 7, 1)] if request.heads else []
+            reader.page(now, keeper, 1, page)
+        now += 0.05
+    assert reader._statistics["messages of history gone"] == 0
+    reader.offered(now, PUBLISHER, 7, "publisher", "t/#")
+    while now < 16.0 and reader.pushed < 9:
+        for peer, request in reader.advance(now):
+            page = Page(request.id, 10, 10, True, answered=len(request.ranges))
+            if peer == PUBLISHER and request.ranges:
+                page.groups = [group("t/a", request.ranges[0][1], 10 - request.ranges[0][1])]
+            elif request.heads:
+                page.heads = [("t/a", 9, PUBLISHER if request.kept else "", 7, 1)]
+            reader.page(now, peer, 7 if peer == PUBLISHER else 1, page)
+        now += 0.05
+    assert reader.pushed == 9
+    assert reader._statistics["messages of history gone"] == 0
+
+
+def test_what_no_keeper_has_is_gone_if_its_publisher_stays_silent() -> None:
+    reader = reader_of()
+    reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")
+    ((_, request),) = reader.advance(0.0)
+    assert reader.page(0.0, PUBLISHER, 7, Page(request.id, 6, 6, True, [group("t/a", 1, 5)]))
+    reader.lost(PUBLISHER, 7, "expired")
+    reader.keepers.offered(10.0, ONE, 1, "t/#")
+    now = 10.0
+    while now < 20.0 and not reader._statistics["messages of history gone"]:
+        for keeper, request in reader.advance(now):
+            page = Page(request.id, 1, 1, True, answered=len(request.ranges))
+            page.heads = [("t/a", 9, PUBLISHER, 7, 1)] if request.heads else []
+            reader.page(now, keeper, 1, page)
+        now += 0.05
+    assert reader._statistics["messages of history gone"] == 4
+    assert now < 15.0
