@@ -29,7 +29,7 @@ MESSAGES = 65_536
 SIZE = 64 << 20
 """Bytes of payload and properties that a keeper holds at most."""
 ASK = 5.0
-"""Seconds between two questions of a keeper that is not to keep the topic, whether a message that is due is over."""
+"""Seconds between two questions of a keeper whether a message is over that is due, and does not come."""
 ENDED = 65_536
 """Messages that were released or cancelled, and are remembered at some 200 bytes: 13 MB."""
 RECOVER = 3.0
@@ -296,24 +296,31 @@ class DelayedStore:
         owner = id.publisher, id.life
         keepers = self._around.keepers(held.put.group.topic)
         rank = self._rank(id, keepers)
-        if (
-            self._around.me not in keepers and held.asked_at < now - ASK
-        ):  # the message does not come here as one of its topic
-            held.asked_at = now
-            for keeper in keepers:
-                self._tell(keeper, encode_ids("have", [id]))
-            return now + POLL
+        if self._around.me not in keepers and self._ask(now, held, keepers):
+            return now + POLL  # the message does not come here as one of its topic
         ready_at = -inf if held.is_direct else self._ready_at
         if held.is_out:
             return max(held.due, ready_at) + STEP * rank
         if self._around.is_present(*owner):
             self._absent.pop(owner, None)
+            if now >= held.due + ASK:  # its publisher may have told that it is over before it came here
+                self._ask(now, held, keepers)
             return now + POLL
         if len(self._absent) > OWNERS:
             owners = {(one.publisher, one.life) for one in self.held}
             self._absent = {one: since for one, since in self._absent.items() if one in owners}
         since = self._absent.setdefault(owner, now)
         return max(held.due, since, ready_at) + STEP * rank
+
+    def _ask(self, now: float, held: Held, keepers: Sequence[str]) -> bool:
+        """Ask the other keepers of a topic whether a message is over; returns whether it is time to."""
+        is_time = held.asked_at < now - ASK
+        if is_time:
+            held.asked_at = now
+            for keeper in keepers:
+                if keeper != self._around.me:
+                    self._tell(keeper, encode_ids("have", [held.put.id]))
+        return is_time
 
     def _rank(self, id: Id, keepers: Sequence[str]) -> int:
         """How many keepers release a message before this one. One that is not to keep the topic comes last."""

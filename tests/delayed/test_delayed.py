@@ -10,7 +10,7 @@ import pytest
 
 from glue.contract.metadata import Metadata
 from glue.delayed.store import NAME, DelayedStore
-from glue.delayed.wire import Id, MalformedError, Put, encode_ids, encode_puts, id_of_tag, parse, tagged
+from glue.delayed.wire import Id, MalformedError, Put, ask_topic, encode_ids, encode_puts, id_of_tag, parse, tagged
 from glue.simulation.disk import SimulatedDisk
 from glue.topics.bundle import KEEP, MessageGroup
 
@@ -164,3 +164,15 @@ def test_a_keeper_tells_what_is_over_and_wants_what_it_lacks() -> None:
     here.take(1.0, 1001.0, ME, payload, lambda topic: True)
     told = [parse(payload) for _, payload in here.turn(1.0).told]
     assert [(one.gone, one.want) for one in told] == [([Id(PEER, 7, 1)], []), ([], [Id(PEER, 7, 3)])]
+
+
+def test_a_keeper_asks_the_others_whether_a_message_is_over_that_its_publisher_should_have_published() -> None:
+    around = Alone(is_there=True)
+    around.keepers = lambda topic: [ME, "b" * 16]  # type: ignore[method-assign]
+    here = DelayedStore(around, Counter(), 0.0)
+    give(here, put(1, wait=1000))
+    asked = [now for now in (1.0, 3.0, 6.0, 7.0, 11.0, 12.0) if here.turn(now).told]
+    assert asked == [6.0, 12.0]
+    here.turn(20.0)
+    (payload,) = encode_ids("have", [Id(PEER, 7, 1)])
+    assert here.turn(26.0).told == [(ask_topic("b" * 16), payload)]
