@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -69,8 +70,11 @@ class FileDirectory:
         os.ftruncate(self._file(name), size)
 
     def sync(self, name: str) -> None:
-        """Return once a file's contents are durable."""
-        _sync_data(self._file(name))
+        """Return once a file's contents are durable. Raises OSError, also if the file was removed by someone else."""
+        file = self._file(name)
+        _sync_data(file)
+        if not os.fstat(file).st_nlink:  # the system syncs it nevertheless, and then forgets it
+            raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use", str(self._path / name))
 
     def rename(self, old: str, new: str) -> None:
         """Let a file take the place of another."""

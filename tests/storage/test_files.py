@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from random import Random
 
@@ -237,3 +238,16 @@ def test_a_group_commit_waits_unless_somebody_does() -> None:
     assert commit.deadline == float("inf")
     commit.stored(2.0, SIZE, is_awaited=False)
     assert commit.deadline < 0
+
+
+def test_nothing_is_durable_in_a_directory_that_was_removed(tmp_path: Path) -> None:
+    log = FileLog(FileDirectory(tmp_path / "log"), Random(1))
+    log.append([messages(1)])
+    log.sync()
+    shutil.rmtree(tmp_path / "log")
+    log.append([messages(2)])
+    with pytest.raises(StorageError, match="removed"):
+        log.sync()
+    assert log.durable == 1
+    assert "removed" in log.failure
+    log.close()
