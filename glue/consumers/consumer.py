@@ -32,6 +32,9 @@ WINDOW = 8192
 """Messages of a consumer in memory at most: what members have, what waits for one, and what is to be tried again."""
 WINDOW_SIZE = 4 << 20
 """Bytes of them at most, a first larger record aside."""
+READ, LOOK, READS = 1 << 18, 1 << 16, 8
+"""Bytes that one read gives, with members and to see whether anything waits; and reads in a row, a few ms each. What
+stores messages waits meanwhile."""
 REACH = 256
 """Messages beyond those given away for which `reach` is stored, so that it costs one sync for as many."""
 PAUSE, PAUSE_LIMIT = 1.0, 60.0
@@ -103,6 +106,7 @@ class Consumer:
         self.stuck_since = inf
         self.is_stuck = False
         self.failures = 0
+        self.goes_on = False  # whether there may be more to read now
         self.sent = 0  # the offset after the last message that was given to a member
         self.left: Left | None = None  # what is not done of a stream, where several keepers answer for the consumer
         self.on_done: Callable[[Stream, int, int], None] | None = None  # told likewise of what is done
@@ -188,7 +192,7 @@ class Consumer:
 
     def tick(self) -> list[str]:
         """Count a tick; returns the members that have to be removed."""
-        found = []
+        found, self.goes_on = [], False  # so that a home that may not read does not come again and again
         for name, member in self.members.items():
             member.silent += 1
             member.stalled = member.stalled + 1 if member.got < member.total else 0
@@ -199,14 +203,17 @@ class Consumer:
     # ------------------------------------------------------------------------------------------- messages
 
     def feed(self, now: float) -> None:
-        """Read what there is room for. Raises StorageError."""
+        """Read what there is room for, in a few steps: much may be done already. Raises StorageError."""
         while self._later and self._later[0][0] <= now:
             content = heappop(self._later)[2]
             self._later_size -= content.size
             self._offer(content)
         if self._cursor < self._log.first:
             self._skip(self._log.first)
-        while room := self._room():
+        self.goes_on = False
+        for _ in range(READS):
+            if not (room := self._room()):
+                break
             records, stop = self._log.read(self.wants, self._cursor, room)
             for offset, record in records:
                 self._pass(offset)
@@ -219,6 +226,8 @@ class Consumer:
                 self._pass(stop)
             if not records:
                 break
+        else:
+            self.goes_on = True
 
     def _left(self, offset: int, end: int, record: Record) -> list[tuple[int, int]]:
         """The ranges of offsets of a record that are not done."""
@@ -232,9 +241,9 @@ class Consumer:
     def _room(self) -> int:
         """Bytes that may be read: while there is no member, no more than shows whether anything waits."""
         if not self.members:
-            return 0 if self.in_memory else 1
+            return 0 if self.in_memory else LOOK
         size = self._dispatcher.size + self._later_size
-        return 0 if self.in_memory >= WINDOW else max(0, min(WINDOW_SIZE - size, 1 << 18))
+        return 0 if self.in_memory >= WINDOW else max(0, min(WINDOW_SIZE - size, READ))
 
     def _pass(self, offset: int) -> None:
         """Nothing from the cursor to an offset is for this consumer."""
@@ -314,7 +323,9 @@ class Consumer:
 
     @property
     def deadline(self) -> float:
-        """When messages are to be tried again."""
+        """When messages are to be read, or to be tried again."""
+        if self.goes_on:
+            return -inf
         return self._later[0][0] if self._later else inf
 
     @property

@@ -365,3 +365,31 @@ def test_malformed_shares_are_refused(shares: object) -> None:
 def test_the_topics_name_one_receiver_each() -> None:
     assert ask_topic("k") == "$glue/consumer/ask/k"
     assert tell_topic("m", 3) == "$glue/consumer/tell/m/3"
+
+
+@pytest.mark.parametrize("has_member", [True, False])
+def test_what_is_done_elsewhere_is_passed_in_few_reads_and_short_turns(has_member: bool) -> None:
+    trial = Trial()
+    trial.join()
+    for number in range(3000):
+        trial.append(b"%0500d" % number)
+    (consumer,) = trial.home.consumers.values()
+    if not has_member:
+        consumer.leave(MEMBER)
+    consumer.left = lambda stream, start, stop: iter(())  # all of it
+    reads, most, turns, good = 0, 0, 0, trial.log.read
+
+    def read(*arguments: Any, **more: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        found = good(*arguments, **more)
+        assert len(found.records) <= 600
+        return found
+
+    trial.log.read = read  # type: ignore[method-assign]
+    while consumer.is_behind and turns < 20:
+        assert not turns or trial.home.deadline <= trial.now
+        trial.home.advance(trial.now)
+        turns, most, reads = turns + 1, max(most, reads), 0
+    assert not consumer.is_behind
+    assert most <= 8
