@@ -33,6 +33,7 @@ class Driver:
         self.replied: list[Any] = []
         self.can_reply = True
         self.fails: Exception | None = None
+        self.before_wait: Callable[[], None] = lambda: None
         self._is_aio = is_aio
 
     def reply(self, topic: str, payload: Any) -> bool:
@@ -53,10 +54,15 @@ class Driver:
         self.asked.append(request)
 
     def wait_until(self, condition: Any, timeout: float | None) -> Any:
+        self.before_wait()
         return self._true(condition) if self._is_aio else bool(condition())
 
     async def _true(self, condition: Any) -> bool:
         return bool(condition())
+
+    def wait_for(self, event: Any, timeout: float) -> bool:
+        self.before_wait()
+        return bool(event.is_set())
 
     def call_threadsafe(self, function: Callable[[], None]) -> None:
         function()
@@ -195,28 +201,34 @@ async def read(stream: Any, most: int) -> list[int]:
 def test_a_durable_stream_goes_on_as_keepers_acknowledge(endpoint: Any) -> None:
     driver, durability = endpoint._driver, endpoint._core.durability
     durability.keeps("k" * 16, "disk", "#", None)
-    sequence, publish = 0, driver.publish
+    sequence, stored, publish = 0, 0, driver.publish
+    waiting: list[int] = []
 
-    def stored(publications: Any, block: bool = True) -> Any:
+    def numbered(publications: Any, block: bool = True) -> Any:
         nonlocal sequence
-        done = publish(publications, block)
         for one in publications:
             sequence += len(one.payloads)
             durability.addressed(one.options.receipt.expectation, sequence)
-        if sequence < 9:
-            durability.take("k" * 16, {"durable": [["t", 1, sequence + 1]]})
-        return done
+        return publish(publications, block)
 
-    driver.publish = stored
+    def store() -> None:
+        nonlocal stored
+        waiting.append(sequence - stored)
+        stored = sequence
+        durability.take("k" * 16, {"durable": [["t", 1, sequence + 1]]})
+
+    driver.publish, driver.before_wait = numbered, store
 
     async def main() -> None:
         source = iter([bytes([number]) for number in range(8)])
         found = await read(endpoint.publish_durable("t", source, outstanding=4, priority="high"), 99)
         assert found == [2, 4, 6, 8]
+        assert max(waiting) == 4
         assert [len(one.payloads) for one in driver.published] == [2, 2, 2, 2]
         assert {one.priority for one in driver.published} == {1}
         stream = endpoint.publish_durable("t", [b"x"] * 20, outstanding=1)
         assert len(driver.published) == 4  # nothing is sent before it is read
+        driver.before_wait = lambda: None
         durability.lost_pattern("k" * 16, "disk", "#")
         with pytest.raises(glue.NotDurableError) as caught:
             await read(stream, 1)
