@@ -33,8 +33,7 @@ def test_messages_wait_for_a_second_and_then_take_turns_in_order() -> None:
             yield one
             taken.append((-1, one.time_ns))
 
-    for one in ordering.ordered(source()):
-        taken.append((one.sequence, one.time_ns))
+    taken.extend((one.sequence, one.time_ns) for one in ordering.ordered(source()))
     assert taken == [
         (-1, 0), (-1, 1), (-1, 2), (1, 0), (-1, S), (2, 1), (7, 2), (-1, S + 2), (3, S), (4, S + 2),
     ]  # fmt: skip
@@ -64,8 +63,11 @@ def test_messages_that_are_too_large_to_wait_take_turns_early(
 def test_names_of_endpoints_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "STREAMS", 2)
     reader = Messages(1, 1000)
-    for peer, body in (("x", b"{"), ("y", b"[]"), ("z", b'{"name": 7}'), ("a", b'{"name": "attic"}'),
-                       ("h", b'{"name": "hall"}'), ("k", b'{"name": "kitchen"}'), ("a", b'{"name": "other"}')):  # fmt: skip
+    told = (
+        ("x", b"{"), ("y", b"[]"), ("z", b'{"name": 7}'), ("a", b'{"name": "attic"}'), ("h", b'{"name": "hall"}'),
+        ("k", b'{"name": "kitchen"}'), ("a", b'{"name": "other"}'),
+    )  # fmt: skip
+    for peer, body in told:
         run: Any = SimpleNamespace(header={"discovery": [1]}, peer=peer, bodies=[body])
         assert reader._carries_data(run) is False
     assert reader.names == {"a": "attic", "h": "hall"}

@@ -28,8 +28,10 @@ def given(**changed: Any) -> Any:
 
 
 def one(second: float, topic: str = "t", payload: bytes = b"1", **changed: Any) -> Playable:
-    fields: dict[str, Any] = {"json": True, "codec": None, "properties": {}, "type": None, "retain": False, "lifespan": None,
-              "reliable": True}  # fmt: skip
+    fields: dict[str, Any] = {
+        "json": True, "codec": None, "properties": {}, "type": None, "retain": False, "lifespan": None,
+        "reliable": True,
+    }  # fmt: skip
     return Playable(int(second * S), topic, payload, **{**fields, **changed})
 
 

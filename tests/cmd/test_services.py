@@ -249,3 +249,43 @@ def test_a_keeper_tells_what_it_keeps(monkeypatch: pytest.MonkeyPatch, capsys: C
     log.failure = keeper.failure = "no space"
     assert keep.main(words) == 1
     assert capsys.readouterr().err == "no space\n"
+
+
+def test_peers_that_are_there_before_the_start_is_told_come_after_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    class Endpoint:
+        name, id, incarnation = "me", "m", 1
+        on_peer_added: Any = None
+        on_peer_removed: Any = None
+        statistics: Any = None
+        settings = effective({"interface": "lo"})
+
+        def __init__(self, **settings: Any) -> None:
+            assert settings == {"interface": "lo"}
+
+        def __enter__(self) -> None:
+            if self.on_peer_added is not None:
+                self.on_peer_added(glue.Peer("early", "e", 1, ("10.0.0.1", 7)))
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr("glue.Endpoint", Endpoint)
+    monkeypatch.setattr(logs, "losses_logged", lambda statistics: nullcontext())
+    arguments = common.common_parser("x", "X.").parse_args(["--interface", "lo"])
+
+    def use(output: Any, quiet: bool = False) -> None:
+        with session.open_endpoint(arguments, output, quiet) as endpoint:
+            if endpoint.on_peer_removed is not None:
+                endpoint.on_peer_removed(glue.Peer("late", "l", 1, ("10.0.0.2", 7), reason="goodbye"))
+
+    lines = people(use).splitlines()
+    assert lines[0] == "me on lo, as asked for; Ctrl-C ends"
+    assert [line.split()[:2] for line in lines[1:]] == [["+", "early"], ["-", "late"]]
+    assert people(lambda output: use(output, quiet=True)) == ""
+    events = programs(lambda output: use(output, quiet=True))
+    assert [(one["event"], one["endpoint"]) for one in events] == [
+        ("started", "me"), ("peer_added", "me"), ("peer_removed", "me"),
+    ]  # fmt: skip
+    assert (events[0]["interface"], events[0]["id"], events[0]["network_id"]) == ("lo", "m", 1)

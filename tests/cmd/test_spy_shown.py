@@ -5,16 +5,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from glue.cmd import (
-    spy,
-    spy_tree,
-    topic_list,
-    watching,
-)
+import pytest
+
+from glue.cmd import common, spy, spy_tree, topic_list, topics, watching
 from glue.cmd.losses import Losses
 from glue.spying.bus import Bus, Sample, Topic
 from glue.spying.roles import Announced, Roles
 from glue.spying.tree import Tree
+from tests.cmd.prepared import Time, noting, people
 
 
 def test_values_of_any_kind_are_shown() -> None:
@@ -109,3 +107,38 @@ def test_a_list_of_topics_is_shortened_for_people() -> None:
     }
     assert topic_list.shown(entry) == ["t", "c", "a, b, c, and 1 more", "a, b, c", "2.2"]
     assert topic_list.shown({**entry, "types": ["T"]})[1] == "T"
+
+
+def test_the_list_of_topics_is_made_at_the_end(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    waited: list[Any] = []
+    watch: Any = Watched()
+    watch.note_types = lambda: waited.append("types")
+    watch.bus.left_out = 2
+    monkeypatch.setattr(topic_list, "open_endpoint", lambda *_, **options: nullcontext("endpoint"))
+    monkeypatch.setattr(topic_list, "Watch", noting(waited, watch))
+    monkeypatch.setattr(common, "wait_for_end", lambda: waited.append("end"))
+    monkeypatch.setattr(common, "until_ended", noting(waited, nullcontext()))
+    monkeypatch.setattr(topic_list, "time", Time(2.0))
+    assert topics.main(["--list"]) == topics.main(["--list", "--duration", "7"]) == 0
+    assert waited[:4] == [("endpoint", "#", 0.5), 3.0, "end", "types"]
+    assert waited[5] == 7.0
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "topic      type  publishers          subscribers    messages/s",
+        "home/lamp  Lamp  hall, spare, third  attic, cellar  10.0",
+        "x                hall                               0.0",
+        "2 samples of further topics are left out",
+    ]  # fmt: skip
+
+
+def test_lines_are_printed_until_the_end_and_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch: Any = Watched()
+    looks: list[float] = []
+    watch.look = lambda: looks.append(1)
+    watch.bus.left_out = 1234
+    monkeypatch.setattr(spy, "time", Time(2.0))
+    monkeypatch.setattr(common, "paced", lambda rate, count: iter([rate, rate]))
+    given = spy.parser().parse_args(["--filter", "lamp", "--every", "4"])
+    lines = people(lambda output: spy.print_lines(watch, given, output)).splitlines()
+    assert [line.split()[0] for line in lines] == ["home/lamp", "2"]
+    assert lines[-1] == "2 topics in 3 samples; 1,234 samples of further topics are left out"
+    assert len(looks) == 2
