@@ -120,3 +120,19 @@ def test_a_goodbye_before_the_claim_is_committed_ends_the_session_in_peace() -> 
     assert replica.wills == {}
     assert replica.terms == {mark("m"): {"expiry": 3_600.0, "away": cluster.now + 1e9}}
     assert door.broker.statistics["wills published"] == 0
+
+
+def test_a_session_that_moves_keeps_the_options_of_its_subscriptions() -> None:
+    cluster = Cluster()
+    wanted = {f"t/{options}": options for options in (0x00, 0x01, 0x05, 0x09, 0x0D, 0x02)}
+    device = cluster.connect(cluster.doors[0])
+    device.read()
+    device.send(mqtt.subscribe(1, *wanted.items(), version=5, raw=b"\x0b\x07"))
+    cluster.settle()
+    cluster.connect(cluster.doors[1])
+    session = cluster.doors[1].broker.sessions["s"]
+    found = {name: one.options for name, one in session.subscriptions.items()}
+    assert found == {name: options | 7 << 4 for name, options in wanted.items()}
+    assert [(one.no_local, one.retain_as_published) for one in session.subscriptions.values()] == [
+        (False, False), (False, False), (True, False), (False, True), (True, True), (False, False),
+    ]  # fmt: skip

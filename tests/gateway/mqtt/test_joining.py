@@ -20,47 +20,10 @@ from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.translation import FROM_LOG
 from glue.model.state import ABSENT, Change, Expect, Set
-from tests.gateway.mqtt.cluster_doors import Log
+from tests.gateway.mqtt.played_model import Model
 
 ID = "00000000000000aa"
 OTHER = "00000000000000bb"
-
-
-class Model:
-    """A model: its log, what it was asked, and what it refuses."""
-
-    name = "doors"
-
-    def __init__(self) -> None:
-        self.log = Log()
-        self.leader: str | None = "x"
-        self.watcher: Any = None
-        self.is_closed = False
-        self.answers: list[Exception | None] = []
-        self.asked: list[Any] = []
-        self.problem: Exception | None = None
-
-    async def get(self, key: str, timeout: float = 0.0) -> None:
-        self.asked.append((key, timeout))
-        if self.problem is not None:
-            raise self.problem
-
-    async def watch(self, pattern: str, watcher: Any) -> Any:
-        assert pattern == "#"
-        self.watcher = watcher
-        for key in sorted(self.log.state._values):
-            watcher(Change(key, *self.log.state.get(key)).past)  # type: ignore[misc]
-        return SimpleNamespace(close=lambda: setattr(self, "is_closed", True))
-
-    async def transaction(self, *operations: Any, timeout: float = 0.0) -> None:
-        self.asked.append(operations)
-        if self.answers and (problem := self.answers.pop(0)) is not None:
-            raise problem
-        if not self.log.commit(list(operations))[0]:
-            raise RefusedError("another value")
-        if self.watcher is not None:
-            for change in self.log.changes[-1]:
-                self.watcher(change)
 
 
 class Door:
@@ -217,6 +180,7 @@ def test_what_waits_is_proposed_at_once_if_it_is_urgent_and_else_soon() -> None:
         assert (told, shared.is_pending, door.model.asked[-1]) == (
             ["committed"], False, (Set("x/2", 2), Set(f"b/{shared.door}", 2)),
         )  # fmt: skip
+        assert door.model.timeouts[-1] == 5.0, "what an election takes, and more"
         last, told = unit(3)
         shared.propose(last)
         await door.joining.close()
@@ -386,6 +350,14 @@ def test_publishers_are_read_again_once_there_is_room() -> None:
             broker.changed.clear()
             door.joining._read_on()
             assert (client in broker.changed) == is_changed
+        shared.size = 9 << 20
+        door.joining._read_on()
+        shared.size = 0
+        door.model.watcher(Change("x/1", b"1", 2_000))
+        seen: list[bool] = []
+        door.joining._flush = lambda: seen.append(client in broker.changed)
+        await turns()
+        assert seen[0], "a commit has made room"
         broker.clients.clear()
         broker.changed.clear()
         await door.joining.close()
