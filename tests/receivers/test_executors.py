@@ -1,4 +1,4 @@
-"""Where receivers run: in threads or in a loop, how they wait for a model, a store or others, and how they end."""
+"""Where receivers run: in threads or in a loop, and how they wait for a model, a store or others."""
 
 from __future__ import annotations
 
@@ -297,6 +297,3 @@ def test_a_loop_calls_what_is_soon_to_be_done_in_order_and_goes_round_between(mo
         assert got[-1] == "thread"
 
     asyncio.run(main())
-
-
-# ------------------------------------------------------------------------------------------------------------ the end
