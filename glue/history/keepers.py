@@ -1,11 +1,9 @@
 """The keepers that a reader may ask for what others published, as long as there are any.
 
-One keeper is asked at a time. Each reader and pattern ranks the keepers anew (rendezvous hashing, Thaler and
-Ravishankar 1998), so readers spread over the keepers. If each of several keepers keeps some topics only, all are asked
-for their streams. The designated keepers of a topic (`placement.py`) are asked first for its messages. A keeper that is
-silent for 50 ms is passed over for a while, and the next one is asked. What a keeper leaves out shows as a gap in the
-numbers of a stream, and the others are asked for it before it counts as gone. A keeper that took longer for its last
-answer is given twice that time.
+One keeper is asked at a time; `known_keepers.py` says which. If each of several keepers keeps some topics only, all are
+asked for their streams. A keeper that is silent for 50 ms is passed over for a while, and the next one is asked. What a
+keeper leaves out shows as a gap in the numbers of a stream, and the others are asked for it before it counts as gone. A
+keeper that took longer for its last answer is given twice that time.
 """
 
 from __future__ import annotations
@@ -14,12 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from math import inf
 from random import Random
-from zlib import crc32
 
+from glue.history.known_keepers import KnownKeepers
 from glue.history.overlap import overlaps
-from glue.history.placement import chosen
 from glue.history.sequencer import Sequencer
-from glue.history.source import GONE, RETURN, SILENCE, STREAMS, Keeper, Source
+from glue.history.source import GONE, RETURN, SILENCE, STREAMS, Source
 from glue.history.stream import Key, Stream
 from glue.history.wire import EARLIEST, HEAD_ROOM, LATEST, RANGES, SINCE, Page, Range, Request, json_size
 from glue.topics.deliveries import deliveries
@@ -33,8 +30,6 @@ CHECK = 4.0
 """Seconds between two looks at what a keeper has: a stream may reach it late, from another keeper."""
 SETTLE = 1.0
 """Seconds until all keepers are asked once more for what none has; `RETURN` if its publisher is silent."""
-EVER = 4096
-"""Patterns of lost keepers that are remembered, at some 300 bytes: 1.2 MB."""
 AGAIN = 0.2
 """Seconds until keepers are asked again for what none had."""
 FEW = 64
@@ -60,23 +55,25 @@ class Keepers:
         self.is_counting = False  # likewise of a reader from now on, which learns where streams end, and has none wait
         self.behind: OrderedDict[Key, None] = OrderedDict()  # streams with something to ask for
         self._reader = reader
-        self._start, self._pattern = reader.start, pattern
+        self._start = reader.start
+        self._pattern = pattern
         self._wanted: Index[str] = Index()
         self._wanted.add(pattern, pattern)
-        self._mine = mine
-        self._source_of, self._want = source_of, want
-        self._next_id, self._luck = next_id, luck
-        self._keepers: dict[str, Keeper] = {}
+        self._source_of = source_of
+        self._want = want
+        self._next_id = next_id
+        self._luck = luck
+        self._keepers = KnownKeepers(mine, pattern)
         self._later: dict[Key, float] = {}  # streams to ask for again
         self._listed = self._told = self._turn = 0  # of a list that is under way: its next place, the streams told
-        self._ever: Index[str] = Index()  # of what keepers keep, or kept before they were lost
-        self._ever_patterns: set[str] = set()
-        self._listed_of, self._is_listed = "", False  # whether a keeper of everything has told all of its streams
+        self._listed_of = ""
+        self._is_listed = False  # whether a keeper of everything has told all of its streams
         self._to_list: set[str] = set()  # keepers that are to tell their streams before live messages go on
         self._list_at = -inf  # when the next one is asked for its streams at the beginning
         self._list_until = inf  # from then on a keeper that may lack something counts, too
         self._asked: Request | None = None
-        self._asked_of, self._asked_at, self._due = "", -inf, inf
+        self._asked_of = ""
+        self._asked_at, self._due = -inf, inf
         self._check_at = inf
 
     # ---------------------------------------------------------------------------------------------- peers
@@ -87,49 +84,39 @@ class Keepers:
 
     def covered(self, topic: str) -> bool:
         """Whether a keeper keeps this topic, or one that may come back did."""
-        return bool(self._ever.match(topic))
+        return self._keepers.covered(topic)
 
     def covers(self, topic: str) -> bool:
         """Whether a keeper keeps this topic."""
-        return any(keeper.index.match(topic) for keeper in self._keepers.values())
+        return self._keepers.cover(topic)
 
     def offered(self, now: float, peer: str, life: int, pattern: str, place: str = "memory", replicas: int = 0) -> None:
         """A keeper keeps a pattern that overlaps the reader's."""
-        keeper = self._keepers.get(peer)
-        if keeper is None or keeper.life != life:
+        keeper = self._keepers.of_life(peer, life)
+        if keeper is None:
             if not self._keepers and self._check_at == inf:
                 self._start = self._reader.start_of(now)
                 self.is_counting = self._start[0] == LATEST
                 self.is_listing = not self.is_counting
                 self._list_until = now + LISTING
-            keeper = self._keepers[peer] = Keeper(life)
+            keeper = self._keepers.meet(peer, life)
             self._check_at = now + self._pause(CHECK / 4)
-        if pattern not in keeper.patterns:
-            keeper.index.add(pattern, pattern)
-            if len(self._ever_patterns) < EVER and pattern not in self._ever_patterns:
-                self._ever_patterns.add(pattern)
-                self._ever.add(pattern, pattern)
-        keeper.patterns[pattern] = place, replicas
+        self._keepers.offer(keeper, pattern, place, replicas)
         if self._is_beginning and keeper.is_partial:
             self._to_list.add(peer)
 
     def withdrawn(self, peer: str, pattern: str) -> None:
         """A keeper keeps a pattern no more."""
-        keeper = self._keepers.get(peer)
-        if keeper is not None and pattern in keeper.patterns:
-            del keeper.patterns[pattern]
-            keeper.index.remove(pattern, pattern)
-            if not keeper.patterns:
-                self._drop(peer)
+        if self._keepers.withdraw(peer, pattern):
+            self._drop(peer)
 
     def lost(self, peer: str, life: int) -> None:
         """A peer is gone."""
-        keeper = self._keepers.get(peer)
-        if keeper is not None and keeper.life == life:
+        if self._keepers.of_life(peer, life) is not None:
             self._drop(peer)
 
     def _drop(self, peer: str) -> None:
-        del self._keepers[peer]
+        self._keepers.remove(peer)
         if self._asked is not None and self._asked_of == peer:
             self._requeue()
         self._listed_by(peer)
@@ -137,55 +124,19 @@ class Keepers:
     def _listed_by(self, peer: str) -> None:
         """Stop waiting for the streams of a keeper; end the listing if no other is awaited."""
         self._to_list.discard(peer)
-        are_whole = [keeper for keeper in self._keepers.values() if not keeper.is_partial]
-        if not self._is_beginning or self._to_list or (are_whole and not self._is_listed):
+        if not self._is_beginning or self._to_list or (self._keepers.whole() and not self._is_listed):
             return
-        self.is_listing, self.is_counting, reader = False, False, self._reader
-        for key, stream in reader._streams:
-            reader._drain(stream)
+        self.is_listing = self.is_counting = False
+        for key, stream in self._reader._streams:
+            self._reader._drain(stream)
             if self._source_of(key) is None and stream.missing() is not None:
                 self.behind[key] = None
 
     def _requeue(self) -> None:
         """Queue the ranges of the current request again, perhaps for another keeper."""
         request, self._asked, self._due = self._asked, None, inf
-        self.behind.update({(one[4], one[5], one[0]): None for one in request.ranges} if request is not None else {})
-
-    def _ranked(self) -> list[str]:
-        """The keepers, the one to ask first at the beginning."""
-        return sorted(self._keepers, key=lambda peer: crc32(f"{peer} {self._mine} {self._pattern}".encode()))
-
-    def _target(self, now: float, tried: set[str], topic: str | None = None) -> str:
-        """The keeper to ask for something that some have tried in vain; "" if all have."""
-        left = [peer for peer in self._ranked() if peer not in tried]
-        if topic is not None and any(self._keepers[peer].is_partial for peer in left):
-            first = self._chosen(topic)
-            left.sort(key=lambda peer: peer not in first)
-        spoken = [peer for peer in left if self._keepers[peer].silent_until <= now]
-        return (spoken or left or [""])[0]
-
-    def _chosen(self, topic: str) -> set[str]:
-        """The keepers that are to keep a topic."""
-        found: set[str] = set()
-        for place in {place for keeper in self._keepers.values() for place, _ in keeper.patterns.values()}:
-            wanted = {peer: keeper.keeps(topic, place) for peer, keeper in self._keepers.items()}
-            found.update(chosen({peer: number for peer, number in wanted.items() if number is not None}, topic))
-        return found
-
-    def _next_to_list(self, now: float) -> str:
-        """The keeper to ask next for its streams."""
-        left = [peer for peer in self._ranked() if peer in self._to_list]
-        left = left or [peer for peer in self._ranked() if not self._keepers[peer].is_partial]
-        spoken = [peer for peer in left if self._keepers[peer].silent_until <= now] or left
-        spoken.sort(key=lambda peer: self._keepers[peer].lacks_until)  # none does, usually
-        return (spoken or [self._target(now, set())])[0]
-
-    def _in_turn(self, now: float) -> str:
-        """The keeper to compare with now: another one each time, as none may have everything."""
-        if not self._listed:
-            self._turn += 1
-        chosen = self._ranked()[self._turn % len(self._keepers)]
-        return chosen if self._keepers[chosen].silent_until <= now else self._target(now, set())
+        for topic, _, _, _, origin, life in request.ranges if request is not None else ():
+            self.behind[origin, life, topic] = None
 
     # ------------------------------------------------------------------------------------------- requests
 
@@ -222,7 +173,7 @@ class Keepers:
             return None
         has_turn = not (self._listed and may_ask and self.behind)  # a list may be long, or never end
         if self._is_beginning or (now >= self._check_at and has_turn):
-            target = self._next_to_list(now) if self._is_beginning else self._in_turn(now)
+            target = self._next_to_list(now)
             if target != self._listed_of:
                 self._listed, self._listed_of = 0, target
             start = self._start if self._is_beginning else (EARLIEST, 0)  # what began since comes as a whole
@@ -237,6 +188,14 @@ class Keepers:
         self._asked_of, self._asked_at, self._due = target, now, now + self._keepers[target].silence
         return target, self._asked
 
+    def _next_to_list(self, now: float) -> str:
+        """The keeper to ask next for its streams."""
+        if self._is_beginning:
+            return self._keepers.next_to_list(now, self._to_list)
+        if not self._listed:
+            self._turn += 1
+        return self._keepers.in_turn(now, self._turn)
+
     def _ranges(self, now: float) -> tuple[str, list[Range]]:
         """Return a keeper, and what to ask it for: what the streams that are behind miss, as far as it may have it."""
         found: list[Range] = []
@@ -247,7 +206,7 @@ class Keepers:
             if stream is None or missing is None:
                 del self.behind[key]
                 continue
-            one = self._target(now, stream.tried, key[2])
+            one = self._keepers.target(now, stream.tried, key[2])
             if not one:  # those that had not been tried are gone
                 del self.behind[key]
                 stream.tried.clear()
@@ -267,8 +226,8 @@ class Keepers:
 
     def page(self, now: float, peer: str, life: int, page: Page) -> bool:
         """Take a page; returns whether it answers a request of this reader."""
-        keeper = self._keepers.get(peer)
-        if keeper is None or keeper.life != life:
+        keeper = self._keepers.of_life(peer, life)
+        if keeper is None:
             return False
         is_in_time = peer == self._asked_of and self._asked is not None and self._asked.id == page.id
         request, asked_at = (self._asked, self._asked_at) if is_in_time else keeper.late or (None, 0.0)
@@ -287,7 +246,7 @@ class Keepers:
     def _may_lack(self, peer: str, page: Page) -> bool:
         """Whether another keeper may have something of the same topics that this one has not fetched yet."""
         mine = self._keepers[peer].patterns
-        others = [keeper.patterns for other, keeper in self._keepers.items() if other != peer]
+        others = [keeper.patterns for keeper in self._keepers.others(peer)]
         return page.compared < sum(any(overlaps(one, two) for one in mine for two in other) for other in others)
 
     def _take_heads(self, now: float, peer: str, page: Page) -> None:
@@ -379,7 +338,7 @@ class Keepers:
         if not stream.tried:
             stream.round_since = now
         stream.tried.add(peer)
-        if self._target(now, stream.tried):
+        if self._keepers.target(now, stream.tried):
             self.behind[key] = None
         elif not stream.is_kept and self._source_of(key) is not None:  # its publisher is back, and is asked now
             self._found(key, stream)
