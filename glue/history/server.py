@@ -144,8 +144,13 @@ class Server:
         reader = next(filter(self._may_go_on, self._waiting))
         waiting = self._waiting.pop(reader)
         request, size = waiting[0]
-        page = self._read_on(now, reader, request) if request.kept else self._page(now, reader, request)
-        if page is not None:
+        page, is_over = None, True
+        try:
+            page = self._read_on(now, reader, request) if request.kept else self._page(now, reader, request)
+            is_over = page is not None
+        except StorageError:  # without an answer, the reader asks another keeper
+            self._statistics["history unreadable"] += 1
+        if is_over:
             waiting.popleft()
             self._count -= 1
             self._bytes -= size

@@ -7,10 +7,12 @@ from math import inf
 
 import pytest
 
+from glue.errors import StorageError
 from glue.history import Limits, PublishedMemory, Server
 from glue.history import server as module
-from glue.history.wire import Range, Request, decode_page
+from glue.history.wire import SINCE, Range, Request, decode_page
 from glue.storage import MemoryLog, Record
+from glue.storage.log import Reading
 from glue.topics.bundle import MessageGroup
 
 
@@ -100,6 +102,24 @@ def test_who_keeps_nothing_answers_a_request_for_what_keepers_have_with_nothing(
     assert answer is not None
     page = decode_page(answer[1])
     assert (page.groups, page.answered) == ([], 1)
+
+
+def test_a_list_that_cannot_be_read_has_no_answer_and_the_next_request_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(topics: object, offset: int, size: int, steps: int) -> Reading:
+        raise StorageError("a sector is lost")
+
+    serving, counts = server()
+    log = MemoryLog("0" * 16)
+    log.append([Record("p" * 16, "p", 1, "t", 1, [b"x"], published_at=10.0)])
+    serving.keep(log)
+    monkeypatch.setattr(log, "walk", broken)
+    serving.ask(("a", 1), Request(1, "#", (SINCE, 5), heads=True, kept=True).encode())
+    serving.ask(("a", 1), Request(2, "#", heads=True, kept=True).encode())
+    answers = [serving.answer(0.0) for _ in range(20) if serving]
+    (page,) = [decode_page(answer[1]) for answer in answers if answer is not None]
+    assert (page.id, [head[0] for head in page.heads]) == (2, ["t"])
+    assert counts["history unreadable"] == 1
+    assert not serving
 
 
 def test_a_page_has_a_limit_and_tells_how_to_go_on() -> None:
