@@ -185,9 +185,8 @@ class Sealer:
         return life.secret
 
     def is_own(self, data: bytes | bytearray | memoryview) -> bool:
-        """Whether this life sent a datagram."""
-        prefix = bytes(data[:PREFIX_SIZE])
-        if prefix[4:] != self.salt or prefix[1:4] != self.prefix[1:4]:
+        """Whether this life sent a datagram, in whatever epoch: copies of multicasts may come back after a rotation."""
+        if bytes(data[2:PREFIX_SIZE]) != self.prefix[2:]:
             return False
         number = int.from_bytes(data[PREFIX_SIZE : HEAD.size], "big")
         return (number & LAST) < self.numbers[number >= MULTICAST]

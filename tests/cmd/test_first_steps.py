@@ -98,7 +98,7 @@ def ended_soon(lan: Lan, words: list[str]) -> int:
 
 
 @pytest.mark.parametrize("words", [
-    ["peers"], ["top"], ["request", "a", "b"], ["model", "get", "a"], ["receivers"], ["consumers"],
+    ["peers"], ["top"], ["request", "a", "b"], ["model", "get", "a"], ["receivers"],
 ])  # fmt: skip
 def test_a_command_that_ends_before_its_answer_fails(
     words: list[str], lan: Lan, capsys: pytest.CaptureFixture[str]

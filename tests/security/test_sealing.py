@@ -199,6 +199,17 @@ def test_a_cloned_machine_is_noticed_and_takes_another_key() -> None:
     assert clone.layer.sealer.salt != kitchen.layer.sealer.salt
 
 
+def test_what_a_member_sent_in_the_former_epoch_and_comes_back_after_a_rotation_is_its_own() -> None:
+    kitchen = Member("kitchen")
+    kitchen.send(b"1")
+    salt = kitchen.layer.sealer.salt
+    kitchen.layer.sealer.use(rotated(KEY, Random(5).randbytes).newest)
+    kitchen.receive(kitchen.sent, kitchen.address)
+    assert kitchen.layer.statistics["own datagrams received"] == 1
+    assert kitchen.layer.statistics["lives begun: cloned"] == 0
+    assert kitchen.layer.sealer.salt == salt
+
+
 def test_after_a_fork_a_life_takes_another_key() -> None:
     kitchen = Member("kitchen")
     before = kitchen.layer.sealer.salt
