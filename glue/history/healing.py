@@ -79,9 +79,7 @@ class Healer:
         self._asked: Request | None = None
         self._due = inf
         self._tries = 0
-        self._unstored: deque[tuple[Stream, int]] = (
-            deque()
-        )  # the last message of each fetched page, until it is durable
+        self._unstored: deque[tuple[Stream, int]] = deque()  # last messages of fetched pages, until they are durable
         self._look_at, self._refused_at = inf, inf
 
     # ---------------------------------------------------------------------------------------------- peers
