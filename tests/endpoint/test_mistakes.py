@@ -146,8 +146,10 @@ def words(method: str, given: dict[str, Any], answer: object) -> str:
     return ADDRESS.sub("0x", f"{method}({told}): {answer!s:.170}").replace(LONG[:40], "…").rstrip()
 
 
-def ended(found: Any) -> str:
-    """What a call returned, which is closed."""
+def ended(method: str, found: Any) -> str:
+    """What a call returned, which is closed. Whether `flush` was in time depends on how busy the machine is."""
+    if method == "flush" and isinstance(found, bool):
+        return "a bool"
     for name in ("cancel", "withdraw", "close"):
         if callable(getattr(found, name, None)):
             getattr(found, name)()
@@ -163,7 +165,7 @@ def sync_answers(lan: Lan) -> list[str]:
     endpoint, found = lan.start("a"), []
     for method, given, arguments in calls():
         try:
-            answer = ended(getattr(endpoint, method)(**arguments))
+            answer = ended(method, getattr(endpoint, method)(**arguments))
         except Exception as error:
             answer = failed(error)
         found.append(words(method, given, answer))
@@ -178,7 +180,7 @@ async def async_answers(lan: Lan) -> list[str]:
                 answer = getattr(endpoint, method)(**arguments)
                 if inspect.isawaitable(answer):
                     answer = await answer
-                answer = ended(answer)
+                answer = ended(method, answer)
             except Exception as error:
                 answer = failed(error)
             found.append(words(method, given, answer))

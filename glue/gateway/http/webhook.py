@@ -178,7 +178,10 @@ class DeliveryHandler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         if status != 204:
             self.send_header("Content-Length", "0")
-        self.end_headers()
+        try:
+            self.end_headers()
+        except ConnectionError:  # the door is gone; it sends this delivery again
+            self.close_connection = True
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Log nothing: a delivery is no news."""
