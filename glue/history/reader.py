@@ -100,6 +100,8 @@ class Reader(Sequencer):
         source = self._sources.get(peer)
         if source is not None and source.life == life:
             self._silent[peer] = self._sources.pop(peer)
+            for _, stream in self._of(peer, life):  # its history is not read further now
+                self._drain(stream)
         if reason != "expired":
             self._silent.pop(peer, None)
             self._give_up(peer, life)
@@ -371,8 +373,7 @@ class Reader(Sequencer):
 
     def _ranges(self, source: Source) -> list[Range]:
         """Return what streams of a publisher miss, and take them off those that are behind."""
-        found: list[Range] = []
-        size = 0
+        found, size = list[Range](), 0
         while source.behind and len(found) < RANGES and size < HEAD_ROOM:
             key, _ = source.behind.popitem(last=False)
             size += json_size(key[2])

@@ -207,7 +207,7 @@ def _alike(heads: Bytes, size: Integers) -> list[tuple[int, Integers]]:
     """
     if not len(heads):
         return []
-    width = -(-int(size.max()) // 8) * 8
+    width = -(-max(int(size.max()), _ID_AFTER + _ID_WITHIN) // 8) * 8
     heads = np.ascontiguousarray(heads[:, :width])
     plain = np.where((heads >= _ZERO) & (heads <= _NINE), np.uint8(_ZERO), heads)
     plain[np.arange(width) >= size[:, None]] = 0

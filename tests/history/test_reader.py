@@ -69,3 +69,14 @@ def test_the_last_messages_are_those_before_what_came_live_though_the_list_of_a_
     assert reader.page(0.0, keeper, 1, page)
     ((_, request),) = reader.advance(0.0)
     assert [one[1:3] for one in request.ranges] == [(13, 15)]
+
+
+def test_what_was_held_while_history_was_read_goes_on_when_the_publisher_falls_silent() -> None:
+    reader = reader_from((EARLIEST, 0))
+    reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")
+    reader.advance(0.0)
+    for number in (1, 3):
+        reader.live(0.0, live(number))
+    assert not reader.ready
+    reader.lost(PUBLISHER, 7, "expired")
+    assert [delivery.payloads for delivery in reader.ready if isinstance(delivery, Delivery)] == [[1]]

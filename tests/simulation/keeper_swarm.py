@@ -127,6 +127,7 @@ class Swarm:
         for key, ranges in stored.items():
             (first, _), *_ = ranges
             holes[key[0], key[2]] += ranges.stop - first - len(ranges.common(range(first, ranges.stop)))
+            holes[key[0], key[2]] += max(0, self.last[-1].get(key, 0) + 1 - ranges.stop)  # came live, but to no keeper
         for place, count in self.skipped[-1].items():  # this reader began when all was calm
             assert count <= holes[place], f"{count} messages of {place} are missing, of which keepers have some"
         assert not reader.accounting.waiting
