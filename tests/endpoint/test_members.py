@@ -22,19 +22,7 @@ from glue.endpoint.recorder import messages_of
 from glue.endpoint.sleep_methods import SleepMethods, Woke
 from glue.recording.channels import RecordedMessage
 from glue.sync.sleeping import SyncSleeping
-
-
-class Owner:
-    """What a receiver tells to its endpoint."""
-
-    def __init__(self) -> None:
-        self.counted: Counter[str] = Counter()
-
-    def settled(self, outcome: str, count: int) -> None:
-        self.counted[outcome] += count
-
-    def handled(self, delivery: Delivery) -> None:
-        self.counted["done"] += 1
+from tests.endpoint.owners import Owner
 
 
 def delivery(*payloads: Any, peer: str = "id-b") -> Delivery:

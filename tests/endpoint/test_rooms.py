@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -16,24 +16,12 @@ from glue.endpoint.consumer_room import ConsumerMessage, ConsumerRoom
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Message
 from glue.endpoint.shared import PERIOD, Acknowledger, SharedDeliveries, SharedMessages
+from tests.endpoint.owners import Owner
 
 
 def delivery(sequence: int, count: int = 1, expires: float = float("inf"), topic: str = "t") -> Delivery:
     payloads = [f"p{number}" for number in range(sequence, sequence + count)]
     return Delivery(topic, payloads, None, "you", "id-you", 1, sequence, 0.0, False, (), expires)
-
-
-class Owner:
-    """What a room tells to its endpoint."""
-
-    def __init__(self) -> None:
-        self.counted: Counter[str] = Counter()
-
-    def settled(self, outcome: str, count: int) -> None:
-        self.counted[outcome] += count
-
-    def handled(self, delivery: Delivery) -> None:
-        self.counted["done"] += 1
 
 
 # -------------------------------------------------------------------------------------------------------- consumers

@@ -143,19 +143,30 @@ def group(topic: str, first: int, count: int) -> MessageGroup:
     return MessageGroup(topic, first, 0, [b"x"] * count, 1)
 
 
-def test_what_no_keeper_has_may_come_with_its_publisher_that_was_silent() -> None:
+def cut_off() -> Reader:
+    """A reader that had five messages of a publisher, was cut off for 10 s, and finds a keeper first."""
     reader = reader_of()
     reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")
     ((_, request),) = reader.advance(0.0)
     assert reader.page(0.0, PUBLISHER, 7, Page(request.id, 6, 6, True, [group("t/a", 1, 5)]))
-    reader.lost(PUBLISHER, 7, "expired")  # the reader was cut off, and finds a keeper first
+    reader.lost(PUBLISHER, 7, "expired")
     reader.keepers.offered(10.0, ONE, 1, "t/#")
+    return reader
+
+
+def keepers_answer(reader: Reader, now: float) -> None:
+    """The keepers know of nine messages, and have none of them."""
+    for keeper, request in reader.advance(now):
+        page = Page(request.id, 1, 1, True, answered=len(request.ranges))
+        page.heads = [("t/a", 9, PUBLISHER, 7, 1)] if request.heads else []
+        reader.page(now, keeper, 1, page)
+
+
+def test_what_no_keeper_has_may_come_with_its_publisher_that_was_silent() -> None:
+    reader = cut_off()
     now = 10.0
     while now < 12.0:
-        for keeper, request in reader.advance(now):
-            page = Page(request.id, 1, 1, True, answered=len(request.ranges))
-            page.heads = [("t/a", 9, PUBLISHER, 7, 1)] if request.heads else []
-            reader.page(now, keeper, 1, page)
+        keepers_answer(reader, now)
         now += 0.05
     assert reader._statistics["messages of history gone"] == 0
     reader.offered(now, PUBLISHER, 7, "publisher", "t/#")
@@ -173,18 +184,10 @@ def test_what_no_keeper_has_may_come_with_its_publisher_that_was_silent() -> Non
 
 
 def test_what_no_keeper_has_is_gone_if_its_publisher_stays_silent() -> None:
-    reader = reader_of()
-    reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")
-    ((_, request),) = reader.advance(0.0)
-    assert reader.page(0.0, PUBLISHER, 7, Page(request.id, 6, 6, True, [group("t/a", 1, 5)]))
-    reader.lost(PUBLISHER, 7, "expired")
-    reader.keepers.offered(10.0, ONE, 1, "t/#")
+    reader = cut_off()
     now = 10.0
     while now < 20.0 and not reader._statistics["messages of history gone"]:
-        for keeper, request in reader.advance(now):
-            page = Page(request.id, 1, 1, True, answered=len(request.ranges))
-            page.heads = [("t/a", 9, PUBLISHER, 7, 1)] if request.heads else []
-            reader.page(now, keeper, 1, page)
+        keepers_answer(reader, now)
         now += 0.05
     assert reader._statistics["messages of history gone"] == 4
     assert now < 15.0

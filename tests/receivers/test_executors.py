@@ -21,6 +21,7 @@ from glue.endpoint.receiver_hosts import PENDING
 from glue.endpoint.receiver_ops import Ask, Awaitable, Work
 from glue.model.questions import Committed, Read, Refused
 from glue.sync.receivers import THREADS, ThreadExecutor
+from tests.receivers.asking import Endpoint
 from tests.support.lan import PATIENCE
 
 
@@ -33,23 +34,6 @@ def called(answer: Any) -> int:
 
 
 QUESTION = Ask("plant", ModelCall(Read("a"), called))
-
-
-class Endpoint:
-    """An endpoint whose driver notes what is asked of a model."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-        self.is_closed = False
-        self._core = SimpleNamespace(outbox=SimpleNamespace(order=self.asked.append))
-
-    def order(self, request: Any, wait: bool = True) -> None:
-        self.asked.append(request)
-
-    def _running(self) -> Any:
-        if self.is_closed:
-            raise glue.ClosedError("closed")
-        return self
 
 
 def wait_for(gate: threading.Event) -> None:

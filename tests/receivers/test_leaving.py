@@ -14,24 +14,8 @@ import glue
 import glue.aio.receivers
 import glue.sync.receivers
 from glue.receivers.address import parse
+from tests.receivers.asking import Endpoint
 from tests.support.lan import PATIENCE
-
-
-class Endpoint:
-    """An endpoint whose driver notes what is asked of a model."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-        self.is_closed = False
-        self._core = SimpleNamespace(outbox=SimpleNamespace(order=self.asked.append))
-
-    def order(self, request: Any, wait: bool = True) -> None:
-        self.asked.append(request)
-
-    def _running(self) -> Any:
-        if self.is_closed:
-            raise glue.ClosedError("closed")
-        return self
 
 
 class Kind:
