@@ -40,8 +40,6 @@ PACE = 0.005
 """Seconds until the next page while more than that is under way, so that history goes on beside a busy publisher."""
 BURST = 8
 """Pages in that time at most; one takes 0.3 ms or more. So half of the time is left for live messages."""
-
-
 SLICE = 0.002
 """Seconds of a turn that pages are made for, about: then the next turn goes on, and live messages pass between them."""
 

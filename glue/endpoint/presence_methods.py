@@ -16,7 +16,7 @@ from glue.errors import ConfigurationError
 from glue.model import StackRequest
 from glue.topics import check_pattern
 
-if TYPE_CHECKING:  # imported when used: most programs watch nobody
+if TYPE_CHECKING:  # imported when used, which is rarely
     from glue.endpoint.deadlines import DeadlineWatch, Silence
 
 

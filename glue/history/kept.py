@@ -186,7 +186,7 @@ class KeptHistory:
 
 
 class Part:
-    """What is asked of one stream, and what of it was found."""
+    """The range of numbers that is asked for of one stream, and the numbers found so far."""
 
     __slots__ = ("_found", "_newest", "is_over", "last", "offset", "place", "stream")
 

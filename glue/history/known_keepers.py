@@ -95,7 +95,7 @@ class KnownKeepers:
         return (self._speaking(now, left) or left or [""])[0]
 
     def _speaking(self, now: float, peers: list[str]) -> list[str]:
-        """Those that are not silent."""
+        """Return the peers among these that are not silent."""
         return [peer for peer in peers if self._by_id[peer].silent_until <= now]
 
     def _chosen(self, topic: str) -> set[str]:

@@ -32,7 +32,7 @@ class MemoryLog:
         self.size = 0
         self._limit = limit
         self._syncs = syncs
-        self._entries: list[tuple[int, Record]] = []  # with their offsets; one list, as other threads read it
+        self._entries: list[tuple[int, Record]] = []  # offset and record in one list, because other threads read it
         self._times: list[float] = []  # the latest of publishing up to each record
         self._streams = Streams()
 
