@@ -31,6 +31,8 @@ SAVE_INTERVAL: Final = 0.2
 """Seconds between two writes of positions: what may come twice after a crash."""
 IDLE_INTERVAL: Final = 60.0
 """Seconds between two writes of the positions of idle lanes, so that a restart need not read what is of no concern."""
+FINISH_TIME: Final = 0.5
+"""Seconds that attempts under way get to end when the door closes: what ends in time is not delivered once more."""
 ALERTS: Final = "$alerts/http/"
 """Alerts are published below this topic, so that programs and webhooks can subscribe to them."""
 
@@ -72,8 +74,16 @@ class Delivering:
             asyncio.create_task(self._save_regularly(), name="glue http positions"),
         ]
 
+    async def finish(self) -> None:
+        """Begin no more attempts, and wait for those under way, for `FINISH_TIME` at most."""
+        if self._loops:
+            self._loops[0].cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=FINISH_TIME)
+
     async def close(self) -> None:
-        """End attempts that are under way, and store the positions."""
+        """End attempts, those under way too unless they end at once, and store the positions."""
+        await self.finish()
         for task in (*self._loops, *self._tasks):
             task.cancel()
         await asyncio.gather(*self._loops, *self._tasks, return_exceptions=True)

@@ -118,6 +118,7 @@ class Sharing:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._delivering.finish()
         with suppress(GlueError, OSError):
             async with asyncio.timeout(CLOSE_TIME):
                 await self._delivering.save()

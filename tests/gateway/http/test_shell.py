@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from glue.errors import ConfigurationError
 from glue.gateway.http import delivering, destinations
-from glue.gateway.http.items import Event, Outcome
+from glue.gateway.http.items import Attempt, Event, Outcome
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.subscriptions import Subscription
 from tests.gateway.http.played import URL, Door, run, turns
@@ -73,6 +74,37 @@ def test_positions_are_stored_at_the_end_and_a_next_life_goes_on_there() -> None
         await again.delivering.close()
 
     run(program())
+
+
+def test_a_delivery_under_way_may_end_while_the_door_closes_but_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivering, "FINISH_TIME", 0.05)
+
+    async def program(ends: bool) -> int:
+        door, answer = Door(), asyncio.Event()
+
+        async def send(attempt: Attempt) -> Outcome:
+            door.subscriber.got.append((attempt.lane, attempt.item.payload))
+            await answer.wait()
+            return Outcome(204)
+
+        door.subscriber.send = send  # type: ignore[method-assign]
+        await door.delivering.start()
+        await door.add("s", "t")
+        door.network.store("t", b"1", b"2")
+        await turns()
+        closing = asyncio.create_task(door.delivering.close())
+        await turns()
+        assert (door.subscriber.got, closing.done()) == ([("s", b"1")], False)
+        if ends:
+            answer.set()
+        await closing
+        assert door.subscriber.got == [("s", b"1")], "none begins"
+        position = await door.store.position("s")
+        assert position is not None
+        return int(position["offset"])
+
+    assert asyncio.run(program(ends=True)) == 1, "its next life begins with the second"
+    assert asyncio.run(program(ends=False)) == 0, "its next life delivers the first again"
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
