@@ -198,13 +198,20 @@ class Swarm:
         self.world.network.set_conditions(Conditions())
         self.world.network.heal()
         self.world.run(CALM)
-        readers = [watcher.endpoint for watcher in self.watchers]
-        self.world.run_until(lambda: not any(reader.accounting.waiting for reader in readers), 60.0)
+        self.finish()
         for watcher in self.watchers:
             watcher.check()
         for endpoint in (*self.readers, *self.publishers):
             if endpoint.is_running:
                 assert not endpoint.accounting.waiting, f"{endpoint}: {endpoint.accounting}"
+
+    def finish(self) -> None:
+        """Wait until nothing comes any more: a slow reader has nothing waiting for a moment between two pages."""
+        readers, before, came = [watcher.endpoint for watcher in self.watchers], -1, 0
+        while came > before:
+            self.world.run_until(lambda: not any(reader.accounting.waiting for reader in readers), 60.0)
+            self.world.run(0.5)
+            before, came = came, sum(sum(watcher.last.values()) for watcher in self.watchers)
 
 
 def counted(seed: int) -> int:
