@@ -253,14 +253,14 @@ class Reader(Sequencer):
     def _take_scan(self, now: float, peer: str, source: Source, page: Page) -> None:
         """Take a page of all that a publisher remembers; after the last one, messages are taken as they come."""
         self._take_groups(now, peer, source, page)
-        source.after = max(source.after, page.next)
-        source.until = page.until
+        source.after, source.until = max(source.after, page.next), page.until
         if page.next < page.head:
             return
         source.state = LIVE
-        source.check_at = now + (self._pause(CHECK) if page.known else CHECK_SOON)
-        if source.verified is not None:
-            source.check_at = now
+        later = now + (self._pause(CHECK) if page.known else CHECK_SOON)
+        source.check_at = later if source.verified is None else now
+        if source.start[0] == LATEST:  # a live message may come now that is older, and what follows it was passed over
+            source.verified = 0
         for key, stream in self._of(peer, source.life):
             self._drain(stream)
             self._want(key, stream, source)

@@ -10,7 +10,7 @@ import pytest
 
 from glue.contract import Delivery, Missed
 from glue.history.reader import Reader
-from glue.history.source import FOUND_LATE, GRACE, RETURN
+from glue.history.source import CHECK, FOUND_LATE, GRACE, RETURN
 from glue.history.wire import EARLIEST, LAST, LATEST, Page, Start
 from glue.topics.bundle import MessageGroup
 
@@ -80,3 +80,20 @@ def test_what_was_held_while_history_was_read_goes_on_when_the_publisher_falls_s
     assert not reader.ready
     reader.lost(PUBLISHER, 7, "expired")
     assert [delivery.payloads for delivery in reader.ready if isinstance(delivery, Delivery)] == [[1]]
+
+
+def test_what_follows_a_live_message_that_was_late_is_looked_up_if_history_was_begun_after_it() -> None:
+    reader = reader_from((LATEST, 0))
+    reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")
+    ((_, request),) = reader.advance(0.0)
+    assert reader.page(0.0, PUBLISHER, 7, Page(request.id, 2, 2, True))  # from now on: after two messages
+    reader.live(0.1, live(1))  # it was on its way, and the second one is lost
+    assert reader.advance(0.1) == []
+    ((_, request),) = reader.advance(2 * CHECK)
+    assert (request.heads, request.after) == (True, 0)
+    assert reader.page(5.0, PUBLISHER, 7, Page(request.id, 2, 2, True, heads=[("t/a", 2, "", 0, 0)]))
+    ((_, request),) = reader.advance(5.0)
+    assert [entry[:3] for entry in request.ranges] == [("t/a", 2, 2)]
+    group = MessageGroup("t/a", 2, 2, [b"2"], 1, json=True)
+    assert reader.page(5.0, PUBLISHER, 7, Page(request.id, 2, 2, True, [group], answered=1))
+    assert [delivery.payloads[0] for delivery in reader.ready if isinstance(delivery, Delivery)] == [1, 2]
