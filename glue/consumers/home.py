@@ -103,7 +103,10 @@ class Home:
                 stored.about["epoch"] += 1
                 positions.put(id, stored)
                 self._open(id)
-        positions.sync()
+        try:
+            positions.sync()
+        except StorageFullError:
+            self._commit_at = -inf  # nothing is given away before the new epochs are stored
         self._tick_at = self._notice_at = -inf if self.consumers else inf
 
     def _open(self, id: str) -> Consumer:

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from glue.consumers.position import Position
-from glue.errors import StorageError
+from glue.errors import StorageError, StorageFullError
 from glue.storage.directory import Directory
 from glue.storage.journal import Journal
 
@@ -51,7 +51,7 @@ class Positions:
     """Positions of readers by name."""
 
     def __init__(self, directory: Directory, log_id: str) -> None:
-        """`log_id`: positions in another log are void. Raises StorageError."""
+        """`log_id`: positions in another log are void. A full disk is no error before `sync`. Raises StorageError."""
         self.stored: dict[str, Stored] = {}
         self._log_id = log_id
         self._is_wrong = False  # an entry cannot be understood
@@ -59,6 +59,8 @@ class Positions:
         self._load(self._journal.load())
         try:
             self._journal.replace()
+        except StorageFullError:  # the file as it is stands for the same state; the first sync replaces it
+            pass
         except OSError as error:
             raise StorageError(f"{WHAT} cannot be opened: {error}") from error
 

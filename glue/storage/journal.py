@@ -16,6 +16,8 @@ from glue.storage.replacing import NO_ROOM, full, replace_file
 
 SLACK = 256 << 10
 """Bytes that the file may grow beyond a few times its snapshot: some thousand small changes."""
+USER = "this keeper"
+"""What waits for room on a full disk."""
 
 
 class Journal:
@@ -88,12 +90,12 @@ class Journal:
             if error.errno not in NO_ROOM:
                 raise
             self._directory.truncate(self._name, self._size)
-            raise full(error, "this keeper") from error
+            raise full(error, USER) from error
 
     def replace(self) -> None:
         """Replace the file by a snapshot. Raises OSError, StorageFullError."""
         data = b"".join(map(framed, self._snapshot()))
-        replace_file(self._directory, self._name, data)
+        replace_file(self._directory, self._name, data, USER)
         self._size = self._snapshot_size = len(data)
         self._waiting.clear()
         self._must_replace = False

@@ -20,8 +20,8 @@ def full(error: OSError, user: str = "this replica") -> StorageFullError:
     return StorageFullError(f"no room on the disk: {error.strerror}; {user} stands aside until there is")
 
 
-def replace_file(directory: Directory, name: str, data: bytes) -> None:
-    """Replace a file by one with this content, atomically. Raises OSError, StorageFullError."""
+def replace_file(directory: Directory, name: str, data: bytes, user: str = "this replica") -> None:
+    """Replace a file by one with this content, atomically; `user` as in `full`. Raises OSError, StorageFullError."""
     new = name + NEW
     try:
         directory.create(new)
@@ -31,7 +31,7 @@ def replace_file(directory: Directory, name: str, data: bytes) -> None:
             raise
         with suppress(OSError):
             directory.create(new)  # frees the room of what was written
-        raise full(error) from error
+        raise full(error, user) from error
     directory.sync(new)
     directory.rename(new, name)
     directory.sync_names()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from glue.consumers.home import ConsumerAlert, Home
+from glue.consumers.home import RETRY, ConsumerAlert, Home
 from glue.consumers.membership import Membership
 from glue.consumers.positions import Positions
 from glue.consumers.wire import ask_topic, encode, parse, tell_topic
@@ -56,6 +56,25 @@ class Trial:
         """Take a member in."""
         member = f"{peer}-1-{number}"
         return self.ask(peer, ask="join", member=member, begin=1, start=["earliest", 0], ordered=0)
+
+
+def test_a_keeper_begins_on_a_full_disk_and_gives_messages_once_there_is_room() -> None:
+    trial = Trial()
+    trial.append(b"1", b"2")
+    trial.join()
+    trial.disk.is_full = True
+    trial.open()
+    told = [head.get("tell") for head in [*trial.heads(trial.home.advance(trial.now)), *trial.join()]]
+    assert "shares" not in told, "the new epoch is not durable"
+    assert {alert.kind for alert in trial.alerts} == {"storage"}
+    trial.disk.is_full = False
+    trial.now = RETRY
+    (shares,) = trial.heads(trial.home.advance(trial.now))
+    assert (shares["shares"][0][:2], shares["epoch"]) == ([1, 1], 2), "once more"
+    trial.disk.crash()
+    trial.open()
+    (consumer,) = trial.home.consumers.values()
+    assert consumer.stored.about["epoch"] == 3
 
 
 def test_a_member_gets_shares_and_moves_the_position() -> None:
