@@ -82,8 +82,6 @@ class Home:
         """`covers`: whether all of a pattern is kept here. `others`: the other keepers of a pattern.
 
         `limit`: seconds without progress after which a consumer counts as stuck.
-
-        Raises StorageError.
         """
         self.limit = limit
         self.may_read: Callable[[str, str], bool] | None = None  # where rules say what peers may have
@@ -103,11 +101,8 @@ class Home:
                 stored.about["epoch"] += 1
                 positions.put(id, stored)
                 self._open(id)
-        try:
-            positions.sync()
-        except StorageFullError:
-            self._commit_at = -inf  # nothing is given away before the new epochs are stored
-        self._tick_at = self._notice_at = -inf if self.consumers else inf
+        if self.consumers:  # the first turn stores the new epochs, before it gives anything away
+            self._commit_at = self._tick_at = self._notice_at = -inf
 
     def _open(self, id: str) -> Consumer:
         self.consumers[id] = Consumer(id, self._positions, self._log, self._statistics)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from math import inf
 
-from glue.history.eras import Digests
+from glue.history.eras import Digests, EraSums
 from glue.history.wire import Range
 
 
@@ -27,8 +28,8 @@ class Work:
     """A comparison that is under way, of one pattern of this keeper."""
 
     __slots__ = (
-        "after", "began_at", "borders", "empty", "eras", "fetched", "is_keeper", "is_refused", "lacks_room", "mine",
-        "pattern", "peer", "theirs", "todo", "wanted",
+        "after", "began_at", "counting", "empty", "eras", "fetched", "is_keeper", "is_refused", "lacks_room", "mine",
+        "pattern", "peer", "sums", "theirs", "todo", "wanted",
     )  # fmt: skip
 
     def __init__(self, peer: str, is_keeper: bool, pattern: str, todo: list[str], began_at: float) -> None:
@@ -37,7 +38,8 @@ class Work:
         self.pattern = pattern
         self.todo = todo  # further patterns
         self.began_at = began_at
-        self.borders = (0, 0)
+        self.sums = EraSums((0, 0))
+        self.counting: Iterator[None] | None = None  # adds what is here to `sums`
         self.mine: Digests = ("", "", "")
         self.theirs: Digests | None = None
         self.eras: list[int] = []  # to compare; the first one is under way

@@ -40,16 +40,27 @@ def era_of(last_at: float, limits: Borders) -> int:
     return 0 if at >= limits[0] else 1 if at >= limits[1] else 2
 
 
-def digests(streams: Iterable[tuple[Stream, Any]], limits: Borders, hashes: Hashes) -> Digests:
-    """The digests of some streams with their `StreamState`s."""
-    sums = [0, 0, 0]
-    if len(hashes) > KNOWN:
-        hashes.clear()
-    for stream, state in streams:
-        ranges = [*state.durable]
-        if ranges:
-            sums[era_of(state.last_at, limits)] ^= _hash(stream, ranges, hashes)
-    return f"{sums[0]:016x}", f"{sums[1]:016x}", f"{sums[2]:016x}"
+class EraSums:
+    """The digests of streams, which are added some at a time."""
+
+    def __init__(self, limits: Borders) -> None:
+        self.limits = limits
+        self._sums = [0, 0, 0]
+
+    def add(self, streams: Iterable[tuple[Stream, Any]], hashes: Hashes) -> None:
+        """Add streams with their `StreamState`s; `hashes` are those of earlier digests."""
+        if len(hashes) > KNOWN:
+            hashes.clear()
+        for stream, state in streams:
+            ranges = [*state.durable]
+            if ranges:
+                self._sums[era_of(state.last_at, self.limits)] ^= _hash(stream, ranges, hashes)
+
+    @property
+    def digests(self) -> Digests:
+        """The digests of all that was added, in any order."""
+        hot, warm, cold = self._sums
+        return f"{hot:016x}", f"{warm:016x}", f"{cold:016x}"
 
 
 def _hash(stream: Stream, ranges: list[tuple[int, int]], hashes: Hashes) -> int:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from glue.contract.metadata import Metadata
 from glue.contract.ranges import RangeSet
-from glue.history.eras import Borders, Digests, Hashes, digests, era_of
+from glue.history.eras import Borders, EraSums, Hashes, era_of
 from glue.history.memory import Wanted
 from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
@@ -71,10 +71,11 @@ class KeptHistory:
         self._hashes: Hashes = {}
         self._hints: OrderedDict[tuple[Stream, int], Hint] = OrderedDict()  # by next number
 
-    def digests(self, wanted: Wanted, limits: Borders) -> Iterator[Digests]:
-        """The digests of some topics by era, of some streams at a time: they are to be combined."""
+    def add_to(self, sums: EraSums, wanted: Wanted) -> Iterator[None]:
+        """Add some topics to digests, in small steps."""
         for some in self._streams(wanted):
-            yield digests(some, limits, self._hashes)
+            sums.add(some, self._hashes)
+            yield
 
     def _streams(self, wanted: Wanted) -> Iterator[list[tuple[Stream, StreamState]]]:
         """The streams of some topics, in small steps."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import count
+from math import inf
 from random import Random
 
+import pytest
+
+from glue.history import eras, healing
 from glue.history.healing import AGAIN, INTERVAL, TURN, Healer
+from glue.history.kept import KeptHistory
 from glue.history.wire import Page, Request
 from glue.storage import MemoryLog, Record
 from glue.topics.bundle import MessageGroup
@@ -118,3 +123,23 @@ def test_a_publisher_that_remembers_is_asked_once_there_is_room() -> None:
     for _ in range(4):
         now = disk.run(now + max(AGAIN, INTERVAL), PUBLISHER, 5)
     assert sum(len(record.payloads) for record in disk.stored) == 5
+
+
+def test_a_comparison_of_many_streams_takes_short_turns_and_comes_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(healing, "STREAMS", 4)
+    monkeypatch.setattr(healing, "MANY", 5)
+    disk, other = Disk(), Disk()
+    for one, topics in ((disk, range(10)), (other, reversed(range(10)))):
+        one.log.append([Record(PUBLISHER, "name", LIFE, f"t/{topic}", 1, [b"x"], 1e9) for topic in topics])
+        one.log.sync()
+    disk.meet(0.0, ONE)
+    assert [disk.asked(0.1) for _ in range(2)] == [None, None]
+    assert disk.healer.deadline == -inf, "it goes on in the next turn"
+    request = disk.asked(0.1)
+    assert request is not None
+    sums = eras.EraSums(request.eras or (0, 0))
+    for _ in KeptHistory(other.log).add_to(sums, lambda topic: True):
+        pass
+    assert disk.healer.page(0.2, ONE, 1, Page(request.id, 0, 0, True, digests=sums.digests)) == []
+    assert disk.asked(0.2) is None, "nothing differs"
+    assert 1.5 * INTERVAL < disk.healer.deadline - 0.2 < 2.5 * INTERVAL, "twice as many streams, so half as often"

@@ -310,9 +310,8 @@ def digests_ignore_gaps(patch: Patch) -> None:
 
 def cold_streams_are_never_compared(patch: Patch) -> None:
     """What was silent for an hour is in no digest."""
-    good = eras.digests
-    patch.setattr("glue.history.healing.digests", lambda *args: (*good(*args)[:2], "0" * 16))
-    patch.setattr("glue.history.kept.digests", lambda *args: (*good(*args)[:2], "0" * 16))
+    good = vars(eras.EraSums)["digests"].fget
+    patch.setattr(eras.EraSums, "digests", property(lambda self: (*good(self)[:2], "0" * 16)))
 
 
 def eras_are_of_the_own_clock(patch: Patch) -> None:

@@ -99,12 +99,14 @@ def test_digests_are_those_of_other_versions() -> None:
     limits = eras.borders(1e9)
     assert limits == (int((1e9 - eras.HOT) * 1e6), int((1e9 - eras.WARM) * 1e6))
     assert eras.borders(0.0) == (1, 1)
-    assert eras.digests([], limits, {}) == ("0" * 16,) * 3
+    assert eras.EraSums(limits).digests == ("0" * 16,) * 3
     streams = [(Stream("0" * 16, 1, f"t/{number}"), State(1e9 - 10**number, (1, 5), (7, 9))) for number in range(9)]
     empty = (Stream("0" * 16, 1, "empty"), State(1e9))
-    found = eras.digests([*streams, empty], limits, {})
-    assert found == DIGESTS
-    assert eras.digests(reversed(streams), limits, {}) == found
+    for order in ([[*streams, empty]], [streams[4:], [], [empty], streams[:4]], [streams[::-1]]):
+        sums = eras.EraSums(limits)
+        for some in order:
+            sums.add(some, {})
+        assert sums.digests == DIGESTS
     assert eras.era_of(limits[0] / 1e6, limits) == 0
     assert eras.era_of(limits[1] / 1e6, limits) == 1
     assert eras.era_of(limits[1] / 1e6 - 1, limits) == 2
