@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from glue.simulation import Conditions, World
 from glue.spying.bus import Bus, Sample, Topic
 from glue.spying.roles import Announced, Roles
 from glue.topics.samples import CODEC, SIZE
+from tests.support.lan import PATIENCE
 
 
 class Seen:
@@ -174,3 +176,25 @@ def test_the_screen_shows_filters_plots_and_publishes() -> None:
 
     asyncio.run(use())
     assert seen.published == [("home/hall/door", {"open": 1})]
+
+
+def test_the_screen_shows_what_comes_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("textual")
+    from glue.cmd import spy_app
+    from glue.cmd.spy_tree import TopicTree
+
+    monkeypatch.setattr(spy_app, "DRAW_EVERY", 0.01)
+    seen = Seen("attic")
+    app = spy_app.SpyApp(cast(Watch, seen))
+
+    async def use() -> list[str]:
+        async with app.run_test(size=(120, 40)) as pilot:
+            lines = app.query_one(TopicTree).topics.lines
+            assert [node.path for node in lines] == ["attic"]
+            seen.bus.take(2.0, Sample("cellar", 7, 1, "json", "kitchen", "k", 1, 1, 2.0))
+            ends = time.monotonic() + PATIENCE
+            while len(app.query_one(TopicTree).topics.lines) < 2 and time.monotonic() < ends:
+                await pilot.pause(0.01)
+            return [node.path for node in app.query_one(TopicTree).topics.lines]
+
+    assert asyncio.run(use()) == ["attic", "cellar"]

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 import zeroconf.asyncio
 
+from glue.contract import Address
 from glue.discovery.zeroconf_registry import SERVICE, ZeroconfRegistry
 
 
@@ -22,15 +23,15 @@ class Info(zeroconf.ServiceInfo):
 class Scene:
     """A registry of network 7, and services that come, change and go."""
 
-    def __init__(self) -> None:
-        self.registry = ZeroconfRegistry(
-            endpoint_id="me", incarnation=1, network_id=7, name="me", address=("10.0.0.1", 5000)
-        )
+    def __init__(self, address: Address = ("10.0.0.1", 5000), *hosts: str) -> None:
+        """`hosts` are the addresses that services have."""
+        self.registry = ZeroconfRegistry(endpoint_id="me", incarnation=1, network_id=7, name="me", address=address)
+        self.hosts = [*hosts] or ["10.0.0.2"]
 
     def seen(self, name: str, change: str = "Added", network: str = "7", port: int | None = 5000) -> Any:
         """Tell of a service; returns the addresses found and lost."""
         name = f"{name}.{SERVICE}"
-        info = Info(SERVICE, name, port=port, parsed_addresses=["10.0.0.2"], properties={"network": network})
+        info = Info(SERVICE, name, port=port, parsed_addresses=self.hosts, properties={"network": network})
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(zeroconf.asyncio, "AsyncServiceInfo", lambda kind, name: info)
             asyncio.run(self._tell(name, zeroconf.ServiceStateChange[change]))
@@ -66,3 +67,19 @@ def test_a_service_that_moves_to_another_network_is_lost() -> None:
 
 def test_an_endpoint_does_not_find_itself() -> None:
     assert Scene().seen("me-1") == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "found"),
+    [
+        (["fe80::2"], [("fe80::2", 5000, 0, 3)]),  # by the interface of this endpoint
+        (["10.0.0.2", "fd00::2"], [("fd00::2", 5000, 0, 0)]),
+        (["10.0.0.2"], []),
+    ],
+)
+def test_an_endpoint_on_ipv6_asks_services_that_have_such_an_address(hosts: list[str], found: list[Address]) -> None:
+    assert Scene(("fe80::1", 5000, 0, 3), *hosts).seen("other-1") == (found, [])
+
+
+def test_an_endpoint_on_ipv4_asks_no_service_that_has_none() -> None:
+    assert Scene(("10.0.0.1", 5000), "fd00::2").seen("other-1") == ([], [])

@@ -34,3 +34,5 @@ def test_each_message_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
 def test_nothing_to_read_is_told(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises((CaptureError, PySparkException), match="there is no MCAP file"):
         spark.read.format("mcap").load(str(tmp_path)).collect()
+    with pytest.raises((CaptureError, PySparkException), match="give load\\(\\) the path"):
+        spark.read.format("mcap").load().collect()
