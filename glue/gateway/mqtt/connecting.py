@@ -71,6 +71,7 @@ class Connecting(Leaving):
         if answer is None:
             client.waits = []
             self.asked.append(client)
+            self.changed[client] = None  # nothing more is read of it meanwhile
         else:
             self._admit(now, client, answer)
 
