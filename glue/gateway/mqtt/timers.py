@@ -32,13 +32,21 @@ class Timers:
         return self._heap[0][0] if self._heap else float("inf")
 
     def advance(self, now: float) -> None:
-        """Do what is due."""
-        while self._heap and self._heap[0][0] <= now:
-            timer = heapq.heappop(self._heap)[2]
-            if timer:
-                timer.pop()(now)
-            else:
-                self._off -= 1
+        """Do what is due. What this begins anew waits for the next call, so that clients are served in between."""
+        last, later = next(self._numbers), list[tuple[float, int, list[Action]]]()
+        try:
+            while self._heap and self._heap[0][0] <= now:
+                entry = heapq.heappop(self._heap)
+                timer = entry[2]
+                if not timer:
+                    self._off -= 1
+                elif entry[1] > last:
+                    later.append(entry)
+                else:
+                    timer.pop()(now)
+        finally:
+            for entry in later:
+                heapq.heappush(self._heap, entry)
 
     def at(self, when: float, action: Action, about: Hashable = None) -> None:
         """Call an action at a time. If it is about a thing, it replaces the timer about the same."""

@@ -44,6 +44,26 @@ def test_an_action_may_begin_the_next_one_about_the_same() -> None:
     assert len(done) == 3
 
 
+def test_what_an_action_begins_for_now_waits_for_the_next_turn_and_holds_up_nothing_else() -> None:
+    timers, done = Timers(), list[str]()
+
+    def again(now: float) -> None:
+        done.append("again")
+        timers.at(now - 1.0, again, "x")
+        if done.count("again") == 3:
+            timers.call_off("x")
+
+    timers.at(1.0, again, "x")
+    timers.at(2.0, lambda now: done.append("other"))
+    timers.advance(5.0)
+    assert (done, timers.deadline) == (["again", "other"], 4.0)
+    timers.advance(6.0)
+    assert (done[2:], timers.deadline, len(timers)) == (["again"], 5.0, 1)
+    timers.advance(6.0)
+    timers.advance(6.0)
+    assert (done[3:], len(timers), timers._off) == (["again"], 0, 0)
+
+
 def test_timers_that_were_called_off_do_not_pile_up() -> None:
     timers, done = Timers(), list[int]()
     for number in range(20 * KEPT):
