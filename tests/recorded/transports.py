@@ -120,28 +120,38 @@ def receivers() -> str:
     return "".join(lines)
 
 
+PATHS: dict[str, tuple[tuple[int, float, float, float, float], ...]] = {
+    "fast": ((100, 0.0002, 1e9, 0.0, 0.0), (40, 0.0002, 120_000.0, 0.0, 0.001), (40, 0.0002, 1e9, 0.01, 0.0)),
+    "slow": ((400, 0.005, 5_000.0, 0.0, 0.0), (200, 0.005, 1_200.0, 0.0, 0.0), (600, 0.01, 11_000.0, 0.0, 0.0)),
+    "far": ((60, 0.1, 20_000.0, 0.01, 0.001), (60, 0.1, 4_000.0, 0.01, 0.02), (60, 0.08, 20_000.0, 0.0, 0.0)),
+    "radio": ((80, 0.01, 3_000.0, 0.02, 0.004), (80, 0.01, 3_000.0, 0.3, 0.004), (80, 0.01, 3_000.0, 0.05, 0.01)),
+    "lossy": ((60, 0.02, 50_000.0, 0.5, 0.0), (60, 0.02, 50_000.0, 0.75, 0.0), (60, 0.02, 50_000.0, 0.08, 0.0)),
+    "jitter": ((80, 0.01, 30_000.0, 0.0, 0.03), (80, 0.01, 30_000.0, 0.0, 0.003), (80, 0.001, 60_000.0, 0.0, 0.0)),
+}
+"""Paths whose ways change: round trips, seconds without a queue, frames a second, share of loss, seconds of jitter."""
+
+
 def windows() -> str:
     """The window after each round trip: frames and the share of loss, in all classes and on all kinds of paths."""
     lines = []
     for priority in (URGENT, NORMAL, BULK):
-        for name, least, frames_a_second, loss, noise in (
-            ("fast", 0.0002, math.inf, 0.0, 0.0), ("slow", 0.005, 5_000.0, 0.0, 0.0),
-            ("far", 0.1, 20_000.0, 0.01, 0.001), ("radio", 0.01, 3_000.0, 0.2, 0.004),
-            ("lossy", 0.02, math.inf, 0.5, 0.0), ("jitter", 0.01, math.inf, 0.0, 0.03),
-        ):  # fmt: skip
-            window, random, now, sent, rounds = Window(priority), Random(7), 100.0, 0, list[str]()
-            for number in range(120):
-                frames = int(window.frames) if number % 40 < 30 else 5
-                queue = max(0.0, frames / frames_a_second - least) + noise * random.random()
-                lost = sum(random.random() < loss for _ in range(min(frames, 200)))
-                sent += frames
-                now += least + queue
-                window.lost(lost)
-                trip = math.inf if number % 17 == 16 else least + queue
-                window.acknowledged(now, (frames - lost) // 2, trip, sent - frames // 2, sent)
-                window.acknowledged(now, frames - lost - (frames - lost) // 2, trip, sent, sent)
-                rounds.append(f"{window.frames:.3f} {window.loss:.4f}")
-            shown = " ".join(one.partition(" ")[0].partition(".")[0] for one in rounds[::10])
+        for name, parts_of_path in PATHS.items():
+            window, random, now, sent, number, rounds = Window(priority), Random(7), 100.0, 0, 0, list[str]()
+            for count, least, frames_a_second, loss, noise in parts_of_path:
+                for _ in range(count):
+                    number += 1
+                    frames = int(window.frames) if number % 50 < 44 else 5
+                    full = max(0.0, frames - 2 * least * frames_a_second) / frames  # the queue overflows
+                    queue = max(0.0, frames * (1 - full) / frames_a_second - least) + noise * random.random()
+                    lost = sum(random.random() < max(loss, full) for _ in range(min(frames, 200)))
+                    sent += frames
+                    now += least + queue
+                    window.lost(lost)
+                    trip = math.inf if number % 17 == 16 else least + queue
+                    window.acknowledged(now, (frames - lost) // 2, trip, sent - frames - 1, sent)
+                    window.acknowledged(now, frames - lost - (frames - lost) // 2, trip, sent, sent)
+                    rounds.append(f"{window.frames:.3f} {window.loss:.4f}")
+            shown = " ".join(one.partition(" ")[0].partition(".")[0] for one in rounds[:: len(rounds) // 24])
             lines.append(f"{priority}, {name}: {shown}; {crc32(repr(rounds).encode()):08x}\n")
     sizes = (8.0, 127.0, 128.0, 999.0)
     parts = [(left, window, least_part(left, window)) for left in (1, 8, 64, 65, 500) for window in sizes]
