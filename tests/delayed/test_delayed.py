@@ -8,11 +8,24 @@ from random import Random
 import orjson
 import pytest
 
+from glue.contract import BULK
 from glue.contract.metadata import Metadata
 from glue.delayed.store import NAME, DelayedStore
-from glue.delayed.wire import Id, MalformedError, Put, ask_topic, encode_ids, encode_puts, id_of_tag, parse, tagged
+from glue.delayed.wire import (
+    NAME_LIMIT,
+    WAIT_LIMIT,
+    Id,
+    MalformedError,
+    Put,
+    ask_topic,
+    encode_ids,
+    encode_puts,
+    id_of_tag,
+    parse,
+    tagged,
+)
 from glue.simulation.disk import SimulatedDisk
-from glue.topics.bundle import KEEP, MessageGroup
+from glue.topics.bundle import INTEGER_LIMIT, KEEP, MessageGroup
 
 ME, PEER = "0123456789abcdef", "fedcba9876543210"
 
@@ -80,6 +93,39 @@ def test_messages_come_back_as_they_were() -> None:
 def test_what_is_malformed_is_refused(head: dict[str, object]) -> None:
     with pytest.raises(MalformedError):
         parse(orjson.dumps(head) + b"\n")
+
+
+def changed(place: int, value: object, topic: str = "t") -> bytes:
+    """A message with another value at a place of its entry."""
+    (payload,) = encode_puts([put(topic=topic)])
+    line, _, group = payload.partition(b"\n")
+    head = orjson.loads(line)
+    head["put"][0][place] = value
+    return bytes(orjson.dumps(head) + b"\n" + group)
+
+
+@pytest.mark.parametrize(
+    ("place", "least", "most"),
+    [(1, 0, INTEGER_LIMIT), (2, 1, INTEGER_LIMIT), (4, 0, WAIT_LIMIT), (5, 0, BULK), (6, 0, 1)],
+)
+def test_the_numbers_of_a_message_have_bounds(place: int, least: int, most: int) -> None:
+    for value in (least, most):
+        assert len(parse(changed(place, value)).puts) == 1
+    for wrong in (least - 1, most + 1, float(least), str(least), None, True):
+        with pytest.raises(MalformedError):
+            parse(changed(place, wrong))
+
+
+def test_the_names_of_a_message_have_bounds() -> None:
+    (told,) = parse(changed(3, "n" * NAME_LIMIT)).puts
+    assert (told.name, told.reliable) == ("n" * NAME_LIMIT, True)
+    assert not parse(changed(6, 0)).puts[0].reliable
+    for place, wrong in ((3, "n" * (NAME_LIMIT + 1)), (3, 7), (0, PEER[1:]), (0, PEER + "0"), (0, 7)):
+        with pytest.raises(MalformedError):
+            parse(changed(place, wrong))
+    for topic in ("a/+", "#", "", "$glue/x"):
+        with pytest.raises(MalformedError):
+            parse(changed(3, "name", topic))
 
 
 @pytest.mark.parametrize("cut", [0, 10, 60, 100, 130])
