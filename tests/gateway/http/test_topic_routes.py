@@ -175,7 +175,7 @@ def test_history_of_all_else_comes_from_the_network_as_far_as_asked() -> None:
     endpoint.asked.clear()
     assert payloads(called(topics.read, made, request("topic=t/#", query=[("since", "1m")]))) == [*range(8)]
     assert isinstance(endpoint.asked[0][1]["start"], datetime)
-    made.limits = Limits(body=2)
+    made.limits = Limits(body=50)
     assert payloads(called(topics.read, made, request("topic=u", query=[("last", "5")]))) == [0]
     for query in ([("last", "0")], [("last", "1001")], [("since", "1h"), ("limit", "0")]):
         assert called(topics.read, made, request("topic=u", query=query))[0] == 400
