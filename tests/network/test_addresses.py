@@ -64,6 +64,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         [GOOD + DONE],
         [GOOD, message(NLMSG_DONE)],
         [told(bytes([10, 0, 0, 2]), kind=1) + GOOD, told(bytes([10, 0, 0, 9]), number=8), DONE],
+        [told(b"\x0a\0\0") + message(99, bytes(5)) + GOOD + DONE],
         [told(b"\x0a\0\0"), told(bytes(16)), told(b"", family=99), GOOD, DONE],
         [message(RTM_NEWADDR, b"\x02\x18"), message(RTM_NEWADDR, bytes(8)), message(99, bytes(40)), GOOD, DONE],
         [message(RTM_NEWADDR, struct.pack("=BBBBIHH", 2, 24, 0, 0, NUMBER, 0, 2) + bytes(4)), GOOD, DONE],
