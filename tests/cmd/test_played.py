@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import glue
+from glue.capture.messages import Published
 from glue.cmd import common, play, played
 from glue.cmd.played import Playable, Recordings, Selection, Trace
 from glue.codecs import UnknownCodecError
+from glue.contract.metadata import Metadata
 from glue.endpoint.core import id_of
 from tests.cmd.prepared import Calls, Time, noting, people, programs
 
@@ -100,6 +102,35 @@ def test_a_trace_has_a_share_and_faults() -> None:
     assert Trace([], given(), 1, 1000).share == 0.0
     settings: Any = SimpleNamespace(network_id=7)
     assert [played.network_of(given(trace_network_id=number), settings) for number in (None, 0, 3)] == [7, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("options", "times"),
+    [
+        ({}, [5, 6, 7, 8]),
+        ({"seek": 1.5}, [7, 8]),
+        ({"seek": 2.0}, [7, 8]),
+        ({"topics": ["a"]}, [6]),
+        ({"publisher": ["hall"]}, [5, 8]),
+    ],
+)
+def test_a_trace_gives_what_is_selected_from_a_time_on(options: dict[str, Any], times: list[int]) -> None:
+    trace: Any = Trace([], given(**options), 7, 1000)
+    hall, attic = id_of("hall"), id_of("attic")
+    about = Metadata({"unit": "C"}, 3)
+    trace._published = lambda: [
+        Published(second * S, publisher, 1, topic, 1, b"1", True, "T", True, 2.0, False, 0, metadata)
+        for second, publisher, topic, metadata in (
+            (5, hall, "t", about), (6, attic, "a", None), (7, attic, "t", None), (8, hall, "u", None),
+        )
+    ]  # fmt: skip
+    found = [*trace]
+    assert ([one.time_ns // S for one in found], trace.left_out) == (times, 4 - len(times))
+    last = found[-1]
+    assert (last.type, last.retain, last.lifespan, last.reliable, last.json) == ("T", True, 2.0, False, True)
+    assert [(one.properties, one.codec) for one in found] == [
+        ({"unit": "C"}, 3) if time == 5 else ({}, None) for time in times
+    ]
 
 
 # ---------------------------------------------------------------------------------------------- publishing
