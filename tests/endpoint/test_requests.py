@@ -79,6 +79,12 @@ def test_the_decorator_answers_and_gives_the_function_back(lan: Lan) -> None:
     assert a.responders("twice") == ["b"]
 
 
+def test_each_question_and_answer_of_many_in_a_row_is_accounted_for_once(lan: Lan) -> None:
+    a, _ = served(lan, "twice", double)
+    assert [a.request("twice", number) for number in range(200)] == [2 * number for number in range(200)]
+    assert (a.accounting.owed, a.accounting.arrived, a.accounting.received) == (200, 200, {"handled": 200})
+
+
 def test_an_endpoint_may_ask_itself(lan: Lan) -> None:
     a = lan.start("a")
     a.respond("twice", double)
