@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -57,7 +57,7 @@ class Shelf:
 class Desk:
     """A runtime of receivers; what it gives to others is kept until a test looks."""
 
-    counts = True
+    counts: bool = True
 
     def __init__(self) -> None:
         self.time = 100.0
@@ -68,7 +68,7 @@ class Desk:
         self.got: list[Any] = []
         self.held: list[Callable[[Any, BaseException | None], None]] | None = None  # of stores, if they are slow
         self.statistics: Counter[str] = Counter()
-        self.core = SimpleNamespace(
+        core: Any = SimpleNamespace(
             identity=SimpleNamespace(endpoint_id=HOST, incarnation=7),
             statistics=self.statistics,
             settings=SimpleNamespace(message_limit=100_000),
@@ -79,7 +79,7 @@ class Desk:
             settled=lambda what, count: self.told.append((what, count)),
             handled=lambda delivery: self.told.append(delivery),
         )
-        self.runtime = ReceiverRuntime(cast(Any, self.core), owner, self.asked.append, self)
+        self.runtime = ReceiverRuntime(core, owner, self.asked.append, self)
 
     # what the runtime has of its surroundings
 

@@ -57,6 +57,11 @@ def owned(desk: Desk, shelf: Shelf | None, partitions: int = 2, **options: Any) 
     return kind
 
 
+def state(kind: Kind) -> tuple[bool, bool, bool]:
+    """Whether the first two partitions are served, and all that this host should have."""
+    return kind.serves(0), kind.serves(1), kind.is_settled
+
+
 def changed(kind: Kind, partition: int, value: Any) -> None:
     """The watch tells of a record that changed."""
     change = Change(f"{ROOT}/owner/{partition}", orjson.dumps(value), 9)
@@ -98,19 +103,19 @@ def test_a_host_agrees_on_the_number_reads_the_records_and_claims_what_is_free()
     (first, *claim), (second, *other) = asked(desk)
     assert claim == ["owner/0", record(4, PEER, 1), record(5)]
     assert other == ["owner/1", ABSENT, record(1)]
-    assert [kind.is_settled] == [False]
+    assert state(kind) == (False, False, False)
     desk.answer(first, Committed(2))
     desk.answer(second, UNREACHABLE)
     desk.run()
     assert shelf.calls == [("claim", 0, 5)]
-    assert [kind.serves(0), kind.serves(1), kind.is_settled] == [True, False, False]
+    assert state(kind) == (True, False, False)
     desk.tick()
     ((second, *other),) = asked(desk)
     assert other == ["owner/1", ABSENT, record(1)]
     desk.answer(second, Committed(3))
     desk.run()
     assert shelf.calls == [("claim", 0, 5), ("claim", 1, 1)]
-    assert kind.is_settled
+    assert state(kind) == (True, True, True)
     desk.tick()
     assert (asked(desk), shelf.calls[2:]) == ([], [])
 
