@@ -48,7 +48,7 @@ def lossy(lost: int, smoothed: float = 0.1, sent: int = 1000) -> Any:
     ("lost", "smoothed", "loss"),
     [
         (4, 0.1, 0.0), (5, 0.1, 0.01), (50, 0.1, 0.06), (333, 0.1, 0.35), (334, 0.1, 0.0), (50, 0.00999, 0.0),
-        (50, 0.01, 0.06), (200, 0.1, 0.215),
+        (50, 0.01, 0.06), (200, 0.1, 0.215), (100, 0.1, 0.11),
     ],
 )  # fmt: skip
 def test_loss_counts_between_its_bounds_and_from_a_noticeable_distance(lost: int, smoothed: float, loss: float) -> None:
