@@ -62,7 +62,10 @@ def test_a_topic_is_a_line_and_a_row() -> None:
         "messages": 10, "publishers": ["hall", "spare", "third"], "subscribers": ["attic", "cellar"], "loss": 0.25,
         "retained": True, "published_at": 2.0,
     }  # fmt: skip
-    assert watching.topic_fields(other, watch, 2.0)["loss"] is None
+    assert watching.topic_fields(other, watch, 2.0) == {
+        "topic": "x", "payload": "y", "type": "text", "size": 3, "rate": 0.0, "bytes_rate": 0.0, "messages": 0,
+        "publishers": ["hall"], "subscribers": [], "loss": None, "retained": False, "published_at": 2.0,
+    }  # fmt: skip
     tree = Tree()
     for topic in watch.bus.take_fresh():
         tree.add(topic)
