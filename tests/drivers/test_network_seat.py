@@ -6,13 +6,14 @@ import math
 import signal
 import threading
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import cast
 
 import pytest
 
 from glue.contract import Network
-from glue.drivers.network_seat import ASIDE, LONGEST, NetworkSeat
+from glue.drivers import network_seat
+from glue.drivers.network_seat import ASIDE, LONGER, LONGEST, NetworkSeat
 from glue.network.waiter import Waiter
 
 SOON = 5.0  # seconds until a test fails that waits for what comes at once
@@ -97,6 +98,21 @@ def publisher(seat: NetworkSeat, line: Line, leader: Aside) -> Iterator[threadin
     yield thread
     thread.join(SOON)
     assert not thread.is_alive()
+
+
+def test_who_asks_there_is_one_that_others_wake_for_a_moment(
+    seat: NetworkSeat, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, woken = [100.0], list[float]()
+    monkeypatch.setattr(network_seat, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(line, "wake", lambda: woken.append(now[0]))
+    assert seat.take(0.0)
+    assert (seat.take(0.0), woken) == (False, [100.0]), "one at a time; who has it is woken"
+    for now[0] in (100.0 + LONGER / 2, 100.0 + LONGER):
+        seat.hurry()
+    seat.leave()
+    seat.hurry()
+    assert woken == [100.0, 100.0 + LONGER / 2, 100.0 + LONGER], "the last time the leader, by whom it is left"
 
 
 def test_nobody_takes_the_place_of_a_leader_who_does_not_stand_aside(seat: NetworkSeat, line: Line) -> None:
