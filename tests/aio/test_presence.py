@@ -24,6 +24,8 @@ def test_a_watch_is_iterated_over_and_coroutines_are_awaited() -> None:
                 await silent.put(silence.topic)
 
             a.on_deadline = deadline
+            a.subscribe("s", deadline=0.05).close()
+            b.announce("s", publish_every=0.05)  # nobody waits for that
             a.subscribe("t", deadline=0.05)
             a.watch_presence("t", note)
             async with b.announce("t", publish_every=0.05):

@@ -40,6 +40,19 @@ def test_on_deadline_is_called_and_may_raise(lan: Lan) -> None:
     subscription.close()
 
 
+def test_the_deadline_of_a_closed_subscription_is_watched_no_more(lan: Lan) -> None:
+    a, b = lan.pair()
+    ear = Ear()
+    a.on_deadline = ear
+    closed, kept = a.subscribe("t", deadline=0.05), a.subscribe("u", deadline=0.05)
+    closed.close()
+    b.announce("t", publish_every=0.05)
+    b.announce("u", publish_every=0.05)
+    assert {silence.topic for silence in ear.wait()} == {"u"}
+    kept.close()
+    assert not a._deadlines
+
+
 @pytest.mark.parametrize("seconds", [0.0009, 0, -1, 1e12, float("inf"), float("nan"), True, "1"])
 def test_a_promise_of_messages_that_no_clock_can_keep_is_refused(lan: Lan, seconds: object) -> None:
     endpoint = lan.start("a")
