@@ -119,10 +119,12 @@ class Prover:
 
     def _note(self, name: str, incarnation: int, number: int) -> None:
         """Note from which bundle on this endpoint knows another life; a later meeting changes nothing."""
+        known = blake2s(name.encode(), digest_size=8).hexdigest(), incarnation
+        if known in self.first_numbers:
+            return
         if len(self.first_numbers) >= FIRST_NUMBERS:
             self.first_numbers.clear()  # they are met again, one by one
-        id = blake2s(name.encode(), digest_size=8).hexdigest()
-        self.first_numbers.setdefault((id, incarnation), number)
+        self.first_numbers[known] = number
 
     def _read(self, proof: bytes) -> tuple[tuple[Certificate, bytes, bytes] | None, str]:
         """Return the certificate, the state of the life and the signature in a proof; or None and what is wrong."""

@@ -20,15 +20,18 @@ from glue.gateway.http.signing import Item
 from glue.gateway.http.subscriptions import Subscription
 from glue.gateway.mqtt import files
 from glue.gateway.mqtt.identity import Identity
+from glue.history import reader
+from glue.history.wire import LATEST
 from glue.model import names
 from glue.model.consensus.core import RecentKeys
 from glue.model.mergeable import exchange
 from glue.model.mergeable.context import Context
 from glue.model.mergeable.wire import Pull
 from glue.network import sender
-from glue.security import rules, sealer
-from glue.storage import Record
-from glue.topics import copies
+from glue.receivers import activation
+from glue.security import proof, protection, rules, sealer
+from glue.storage import Record, walking
+from glue.topics import copies, wills
 
 LIMIT = 3
 WORDS = "abcdefg"
@@ -156,12 +159,77 @@ def partners_of_a_sealer(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tupl
         yield max(len(made.partners), len(made._granted)), is_right
 
 
+def flows_of_private_topics(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
+    patch.setattr(protection, "FLOWS", LIMIT)
+    made: Any = SimpleNamespace(_flows=OrderedDict(), _flow_count=0, _entropy=bytes)
+    for place, word in enumerate(WORDS):
+        item: Any = SimpleNamespace(peers=(word,), priority=2, reliable=True)
+        flow = protection.Protection._flow(made, item)
+        yield len(made._flows), flow.number == place + 1 and protection.Protection._flow(made, item) is flow
+
+
+def windows_of_private_topics(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
+    patch.setattr(protection, "WINDOWS", LIMIT)
+    numbers = {word: place + 1 for place, word in enumerate(WORDS)}
+    wrapper = SimpleNamespace(first_number=lambda peer, life: numbers.get(peer))
+    made: Any = SimpleNamespace(_windows=OrderedDict(), _wrapper=wrapper)
+    for word in WORDS:
+        window = protection.Protection._window(made, word, 1, 1)
+        assert protection.Protection._window(made, "stranger", 1, 1) is None
+        yield len(made._windows), protection.Protection._window(made, word, 1, 1) is window is not None
+
+
+def lives_of_members(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
+    patch.setattr(proof, "FIRST_NUMBERS", LIMIT)
+    made: Any = SimpleNamespace(first_numbers={})
+    for place, word in enumerate(WORDS):
+        proof.Prover._note(made, word, 1, place)
+        proof.Prover._note(made, word, 1, 99)  # a later meeting changes nothing
+        yield len(made.first_numbers), [*made.first_numbers.values()][-1] == place
+
+
+def wills_that_were_seen(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
+    patch.setattr(wills, "SEEN", LIMIT)
+    made: Any = SimpleNamespace(_seen=OrderedDict(), _seen_count=0, _statistics=Counter())
+    for word in WORDS:
+        first, second = (wills.Wills._is_new(made, ("kitchen", word, 1), 1) for _ in range(2))
+        yield made._seen_count, first and not second and made._seen_count == len(made._seen)
+
+
+def publishers_of_a_reader(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
+    patch.setattr(reader, "STREAMS", LIMIT)
+    made = reader.Reader("#", (LATEST, 0), 1000, iter(range(99)).__next__, Random(1), Counter(), "m" * 16)
+    for word in WORDS:
+        made.offered(0.0, word * 16, 1, word, "#")
+        yield len(made._lives), made.advance(0.0) != []
+
+
+def places_in_segments(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
+    patch.setattr(walking, "PLACES", LIMIT)
+    made: Any = SimpleNamespace(_places={})
+    for place in range(len(WORDS)):
+        segment: Any = SimpleNamespace(base=place)
+        reading = walking.Walker._stopped(made, segment, [], place, 7)
+        yield len(made._places), made._places[place, place] == (segment, 7) and reading.next == place
+
+
+def senders_to_a_receiver(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
+    patch.setattr(activation, "SENDERS", LIMIT)
+    made: Any = SimpleNamespace(seen=None)
+    for word in WORDS:
+        mail: Any = SimpleNamespace(batch=SimpleNamespace(sender=word), seq=5)
+        activation.Activation._remember(made, mail, "answer")
+        yield len(made.seen), [*made.seen.items()][-1] == (word, [5, "answer"])
+
+
 @pytest.mark.parametrize(
     "table",
     [
         addresses_of_a_capture, answers_of_a_file, checked_topics, copies_of_messages, decisions_of_rules,
         forwarded_messages, hosts_without_segmentation, names_of_members, partners_of_a_sealer,
-        replicas_that_were_answered, rights_of_clients, streams_of_a_lane, topics_of_requests,
+        replicas_that_were_answered, rights_of_clients, streams_of_a_lane, topics_of_requests, flows_of_private_topics,
+        windows_of_private_topics, lives_of_members, wills_that_were_seen, publishers_of_a_reader, places_in_segments,
+        senders_to_a_receiver,
     ],
 )  # fmt: skip
 def test_a_table_stays_within_its_limit_and_right(
