@@ -26,6 +26,7 @@ from glue.contract.sealed import FORMATS
 from tests.capture.test_recording import executed
 from tests.spark.captures import GOLDEN, ethernet, ipv4, ipv6
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="plays sockets of Linux")
 BLOCK, BLOCKS = 4096, 3
 DATAGRAM = GOLDEN["data"]
 

@@ -16,6 +16,7 @@ from glue.network import sockets
 from glue.network.group import parse_group
 from glue.network.interfaces import Interface
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="plays sockets of Linux")
 FOUR, SIX = parse_group("239.192.137.1:40000"), parse_group("[ff15::1]:40000")
 ETH = Interface("eth7", 7, ("192.0.2.2", "192.0.2.3"), ("fe80::2", "2001:db8::2"))
 HERE = socket.inet_aton("192.0.2.2")

@@ -248,6 +248,34 @@ def test_a_receiver_that_is_put_away_writes_and_rests_with_nothing() -> None:
         context.reply(1)
 
 
+def test_a_further_message_of_a_sender_is_handled_at_once_and_known_again() -> None:
+    stage, batch = Stage(), Batch()
+    assert stage.take(Mail("first", batch, 1)) == ["Load"]
+    assert stage.activation.take(Mail("second", batch, 2)) is None
+    assert stage.activation.seen == {SENDER: [2, None]}
+    assert stage.take(Mail("second", batch, 2)) == []
+    assert stage.got == ["first", "second"]
+    assert batch.told == [(1, "", None), (2, "", None), (2, "", None)]
+    stage.activation.seen = None
+    assert stage.take(Mail("third", Batch("other/1"), 1)) == []
+    assert stage.activation.seen == {"other/1": [1, None]}
+
+
+def test_a_receiver_that_cannot_begin_says_so_and_begins_anew() -> None:
+    def activate(self: Any, context: glue.Context) -> None:
+        raise ValueError("not today")
+
+    stage = Stage(activate=activate)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not today"):
+            stage.take("plain")
+        assert (stage.activation.receiver, stage.got) == (None, [])
+    stage = Stage(activate=lambda self, context: 5, deactivate=lambda self, context: 5)
+    assert stage.take("plain") == ["Load"]  # what they return is no matter unless it can be awaited
+    assert stage.run(stage.activation.deactivate()) == []
+    assert stage.activation.receiver is None
+
+
 def test_typed_messages_have_one_name() -> None:
     types: dict[str, Any] = {"Add": lambda fields: ("add", fields)}
     payloads = [{"Add": 1}, {"Sub": 1}, {"Add": 1, "b": 2}, ["Add"], SimpleNamespace()]
