@@ -209,6 +209,7 @@ def test_the_message_and_the_plot_of_the_chosen_topic_are_shown_and_hidden(monke
         assert displayed() == (True, True)
         first, *picture = shown(app, "#plot").splitlines()
         assert (first.split("   ")[0], len(picture)) == ("a celsius = 31", 8)
+        assert {len(one) for one in picture} == {120 - 4}
         assert first.split("   ")[1] == "on ▄"
         app.action_next_field()
         assert shown(app, "#plot").startswith("a on = 1   celsius ▄")

@@ -1,15 +1,17 @@
-"""Typed topics as an HTTP door describes them: whose they are, for whom, and in which order."""
+"""What an HTTP door tells of typed topics, and to whom: by the tokens of its file."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from glue.errors import ConfigurationError
 from glue.gateway.http import typed
-from glue.gateway.http.tokens import EVERYTHING, Rights
+from glue.gateway.http.tokens import EVERYTHING, Access, Rights, add_token
 from glue.gateway.http.typed import Typed, TypedTopics, asyncapi_document, components, content_type, referring
 from glue.schema import PUBLISH, SUBSCRIBE, AnnouncedType
 from tests.gateway.http.asked import called
@@ -133,3 +135,39 @@ def test_the_page_of_types_is_for_those_who_ask() -> None:
     status, found = called(overview.asyncapi, made, None, Rights("x", ("a",)))
     assert (status, found["asyncapi"], [*found["channels"]]) == (200, "3.0.0", ["a"])
     assert called(overview.openapi, made, None) == (200, {"openapi": "3.1.0"})
+
+
+def test_tokens_that_did_not_change_count_as_no_change_and_a_wrong_file_leaves_what_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tokens"
+    token = add_token(path, "kitchen", ["a"], ["b"])
+    certificate = add_token(path, "panel", [], ["c"], for_certificate=True)
+    access = Access(path, local=EVERYTHING)
+    for _ in range(3):
+        access.check()
+    assert (access.revision, certificate) == (1, "")
+    assert access.describe() == f"open to clients with a token of {path} and clients of this machine " + (
+        "(--anonymous or --tokens lets others in)"
+    )
+    kitchen, panel = Rights("kitchen", ("a",), ("b",)), Rights("panel", (), ("c",))
+    known = [access.rights(token), access.rights(None, "panel"), access.rights("x", "panel", True)]
+    assert known == [kitchen, panel, None]
+    assert [access.rights(None, "other", is_local) for is_local in (True, False)] == [EVERYTHING, None]
+    path.write_text("{}\n")
+    for _ in range(2):
+        access.check()
+    assert access.rights(token) == kitchen
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith(f"{path}, line 1: ")
+    path.unlink()
+    access.check()
+    assert (access.rights(token), access.revision, len(caplog.messages)) == (kitchen, 1, 2)
+    assert Access(anonymous=Rights("all")).describe() == "open to everybody"
+    assert Access().describe() == "open to nobody"
+    for name in ("", "a b", "ü", "n" * 65):
+        with pytest.raises(ConfigurationError, match="expected 1 to 64 letters"):
+            add_token(tmp_path / "other", name, [], [])
+    add_token(tmp_path / "other", "n" * 64, [], [])
+    with pytest.raises(ConfigurationError, match="glue http token new` makes it"):
+        Access(tmp_path / "missing")

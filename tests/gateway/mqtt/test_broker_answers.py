@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from glue.gateway.mqtt import codes, moving
+from glue.gateway.mqtt.access import Everybody
+from glue.gateway.mqtt.identity import Remote
 from glue.gateway.mqtt.limits import Limits
-from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.packets import Connect, Publish
 from tests.support import mqtt
 from tests.support.mqtt import Bench
 
@@ -237,3 +239,26 @@ def test_a_ghost_collects_for_three_seconds_and_never_what_is_shared() -> None:
         bench.connect("short", 5, raw=expiry)
         assert bench.broker.taken(bench.now, "short", "new") is None, "it ends with its connection"
     assert bench.broker.statistics["connections taken over"] == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "answers"),
+    [
+        (3, codes.SERVER_UNAVAILABLE, [b"\x00\x03"]), (4, codes.SERVER_UNAVAILABLE, [b"\x00\x03"]),
+        (5, codes.SERVER_UNAVAILABLE, [b"\x00\x88"]), (4, codes.SERVER_SHUTTING_DOWN, []),
+        (5, codes.SERVER_SHUTTING_DOWN, [b"\x00\x80"]),
+    ],
+)  # fmt: skip
+def test_a_client_whose_password_is_being_checked_is_told_why_it_ends_as_its_version_can(
+    version: int, code: int, answers: list[bytes]
+) -> None:
+    class Slow(Everybody):
+        def authenticate(self, connect: Connect, remote: Remote) -> None:
+            return None
+
+    bench = Bench(Slow())
+    device = bench.link(version)
+    device.send(mqtt.connect("c", version, user="x", password=b"y"))
+    bench.broker.end(bench.now, device.client, code, "why")
+    assert [(sent.kind, sent.body[:2]) for sent in device.read()] == [(2, answer) for answer in answers]
+    assert device.is_closed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,5 +112,24 @@ def test_when_a_sync_fails_all_clients_are_closed_and_nothing_is_acknowledged(mo
         refused = shell.bench.link(5)
         refused.send(mqtt.connect("late", 5))
         assert refused.is_closed()
+
+    run(monkeypatch, main)
+
+
+def test_on_a_full_disk_each_try_is_followed_by_another_a_second_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(shell: Shell) -> None:
+        shell.flush()
+        await shell.until(lambda: shell.committing._syncing is None)
+        later: list[tuple[float, Callable[[], None]]] = []
+        loop = SimpleNamespace(call_later=lambda after, action: later.append((after, action)))
+        monkeypatch.setattr(shell.committing, "_loop", loop)
+        shell.disk.is_full = True
+        shell.subscriber()
+        for count in (1, 2):
+            shell.committing.write()
+            assert later == [(0.01, shell.flush)] * count
+            shell.bench.store.retry_at = 0.5  # type: ignore[union-attr]
+        monkeypatch.undo()
+        shell.disk.is_full = False
 
     run(monkeypatch, main)

@@ -341,6 +341,12 @@ def test_a_websocket_takes_binary_frames_and_refuses_what_is_none() -> None:
         assert wire.take() == [b"\x82\x04\x20\x02\x00\x00"]
         made.received(frame(0x89, b"hi"))
         assert wire.take() == [b"\x8a\x02hi"]
+        leaving, other = websocket.WebsocketConnection(door), Wire()
+        leaving.connection_made(other)
+        leaving.received(upgrade + frame(0x82, mqtt.connect("leaving")))
+        other.take()
+        leaving.received(frame(0x82, mqtt.DISCONNECT))
+        assert other.take() == ["pause_reading", b"\x88\x02\x03\xe8", "close"], "the websocket says goodbye, too"
         made.received(frame(0x81, b"text"))
         closing, *rest = wire.take()
         assert (closing[:4], {*rest}) == (b"\x88\x1a\x03\xeb", {"close"})
