@@ -112,6 +112,15 @@ def test_a_ring_has_its_limit_and_keeps_one_message_whatever_its_size() -> None:
     assert late.is_idle
 
 
+def test_a_place_in_the_past_has_what_came_before_it_read_anything() -> None:
+    tail, woken = Tail("door", 1 << 20), list[str]()
+    tail.append(Entry("t", b"1"))
+    place = tail.open(["t"], 0, lambda: woken.append("woken"))
+    tail.append(Entry("t", b"2"))
+    assert [entry.text for _, entry in tail.read(place, 5)] == [b"1", b"2"]
+    assert woken == [], "it waits for nothing yet"
+
+
 def test_a_place_that_is_closed_is_woken_no_more() -> None:
     tail, woken = Tail("door", 1 << 20), []
     place = tail.open(["a", "b"], None, lambda: woken.append("one"))

@@ -342,6 +342,15 @@ def test_passwords_and_rules_are_looked_at_every_two_seconds() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("interval", [0.0, 10.0])
+def test_a_door_tells_its_counters_from_the_beginning_if_it_is_to(interval: float) -> None:
+    async def main() -> None:
+        async with Gateway(cast(Endpoint, Network()), port=None, system_interval=interval) as gateway:
+            assert (gateway.broker.retained.get("$SYS/broker/version") is not None) == bool(interval)
+
+    asyncio.run(main())
+
+
 def test_a_directory_and_a_shared_model_at_once_are_refused() -> None:
     async def main() -> None:
         with pytest.raises(ConfigurationError, match="give the directory to the shared model instead"):
