@@ -186,7 +186,7 @@ async def remembered(
 async def history(door: Door, request: web.Request, pattern: str) -> web.Response:
     """Give messages of the past: from the door's own log if it keeps the pattern, else from the network."""
     query, journal = request.query, door.delivering.journal
-    limit = int(number(request, "limit", 100, door.limits.history, 1))
+    limit = int(number(request, "limit", min(100, door.limits.history), door.limits.history, 1))
     if "last" in query:
         count = int(number(request, "last", 1, door.limits.history, 1))
         return answer({"messages": await remembered(door, pattern, {"last": count}, 10 * limit, QUIET)})
