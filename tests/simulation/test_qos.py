@@ -28,6 +28,17 @@ def payloads(subscription: Any) -> list[Any]:
     return [message.payload for message in subscription.received]
 
 
+def test_a_mismatch_that_no_program_hears_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    world, (one, other), told = party("one", "other")
+    other.on_qos_mismatch = None
+    one.topic("t", qos=glue.SENSOR).publish(1)
+    other.topic("t", qos=glue.EVENT).subscribe()
+    world.run(2)
+    assert len(told["one"]) == 1
+    (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "one" in logged
+
+
 # -------------------------------------------------------------------------------------------------------- presets
 
 
