@@ -160,7 +160,8 @@ class Home:
 
     def _join(self, ask: Ask, member: str) -> None:
         """Take a member of a consumer in; begin the consumer here if the member asks for that and it may be."""
-        consumer = self.consumers[ask.id] if ask.id in self.consumers else self._begun(ask)
+        known = None if self._positions.failure else self.consumers.get(ask.id)  # a failed disk gives nothing away
+        consumer = known or self._begun(ask)
         if consumer is None:
             return
         if consumer.join(member, ask.address):
@@ -311,6 +312,7 @@ class Home:
         if not self._positions.is_dirty:
             return True
         if self._positions.failure or now < self._retry_at:
+            self._commit_at = inf if self._positions.failure else self._retry_at
             return False
         try:
             self._positions.sync()

@@ -13,7 +13,7 @@ from glue.history.wire import Range
 class Partner:
     """One life of a keeper or of a remembering publisher."""
 
-    __slots__ = ("check_at", "compared_at", "is_keeper", "life", "name", "patterns")
+    __slots__ = ("check_at", "compared_at", "is_keeper", "life", "name", "patterns", "rest")
 
     def __init__(self, life: int, name: str, is_keeper: bool) -> None:
         self.life = life
@@ -22,14 +22,15 @@ class Partner:
         self.patterns: set[str] = set()
         self.check_at = inf
         self.compared_at = -inf  # when a comparison began that was answered
+        self.rest = 0.0  # seconds to the next one at least, as it took long to count what it has
 
 
 class Work:
     """A comparison that is under way, of one pattern of this keeper."""
 
     __slots__ = (
-        "after", "began_at", "counting", "empty", "eras", "fetched", "is_keeper", "is_refused", "lacks_room", "mine",
-        "pattern", "peer", "sums", "theirs", "todo", "wanted",
+        "after", "asked_at", "began_at", "counted_from", "counting", "empty", "eras", "fetched", "is_keeper",
+        "is_refused", "lacks_room", "mine", "pattern", "peer", "sums", "theirs", "todo", "turn_from", "wanted",
     )  # fmt: skip
 
     def __init__(self, peer: str, is_keeper: bool, pattern: str, todo: list[str], began_at: float) -> None:
@@ -37,7 +38,8 @@ class Work:
         self.is_keeper = is_keeper
         self.pattern = pattern
         self.todo = todo  # further patterns
-        self.began_at = began_at
+        self.began_at = self.turn_from = began_at  # its turn is without the time in which this keeper counts
+        self.counted_from = self.asked_at = began_at
         self.sums = EraSums((0, 0))
         self.counting: Iterator[None] | None = None  # adds what is here to `sums`
         self.mine: Digests = ("", "", "")

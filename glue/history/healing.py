@@ -28,7 +28,9 @@ from glue.topics.bundle import MessageGroup
 
 INTERVAL, MANY = 1.0, 10_000
 """Seconds between two comparisons, an announcement interval; of one keeper after another. With more streams than MANY
-in the log it is longer in proportion, so that comparisons take some 3 % of a core at most."""
+in the log it is longer in proportion, so that counting them takes some 3 % of a core; in a hurry four times as much."""
+REST, LONGEST_REST = 30.0, 60.0
+"""Times the seconds that a partner took to count, if that was long, until it is asked again; and seconds at most."""
 OF_LATE, DOUBT = 1.5, 2
 """Rounds that may have passed since the last comparison with a keeper, and requests that it may have left unanswered
 (0.3 s), while this keeper says that it has what that one has."""
@@ -79,7 +81,7 @@ class Healer:
         self._settled: dict[tuple[str, str], tuple[Digests, Digests]] = {}
         self._hashes: dict[Stream, tuple[int, int, int, int]] = {}
         self._work: Work | None = None
-        self._interval = INTERVAL
+        self._interval, self._rest_until = INTERVAL, -inf
         self._asked: Request | None = None
         self._due = inf
         self._tries = 0
@@ -116,7 +118,7 @@ class Healer:
         gone, work = self._partners.pop((peer, is_keeper), None), self._work
         if gone is not None and work is not None and (work.peer, work.is_keeper) == (peer, is_keeper):
             self._work = self._asked = None
-            self._due = inf
+            self._due, self._tries = inf, 0
 
     def hurry(self, now: float) -> None:
         """Something is missing: compare soon."""
@@ -131,7 +133,8 @@ class Healer:
         for (peer, is_keeper), partner in self._partners.items():
             if is_keeper and any(overlaps(pattern, one) for one in partner.patterns):
                 is_silent = self._work is not None and self._work.peer == peer and self._tries >= DOUBT
-                found[is_silent or partner.compared_at < now - OF_LATE * self._interval * count].add(peer)
+                is_late = partner.compared_at < now - OF_LATE * max(self._interval * count, partner.rest)
+                found[is_silent or is_late].add(peer)
         return found
 
     # ------------------------------------------------------------------------------------------- requests
@@ -145,7 +148,7 @@ class Healer:
             return self._look_at
         if self._work is not None:
             return -inf
-        return min((partner.check_at for partner in self._partners.values()), default=inf)
+        return max(min((partner.check_at for partner in self._partners.values()), default=inf), self._rest_until)
 
     def advance(self, now: float, unix_time: float) -> tuple[str, Request] | None:
         """The request that is due, with the peer to ask."""
@@ -160,7 +163,7 @@ class Healer:
             self._end(now)
         while not self._waits_for_disk(now) and (self._work is not None or self._begin(now)):
             assert self._work is not None
-            if self._is_counting(self._work, unix_time):
+            if self._is_counting(now, self._work, unix_time):
                 return None
             request = self._next(now, self._work)
             if request is not None:
@@ -194,7 +197,7 @@ class Healer:
     def _begin(self, now: float) -> bool:
         """Begin the comparison that is due; returns whether there is one."""
         due = [(partner.check_at, key) for key, partner in self._partners.items() if partner.check_at <= now]
-        if not due:
+        if not due or now < self._rest_until:
             return False
         peer, is_keeper = min(due)[1]
         partner = self._partners[peer, is_keeper]
@@ -209,7 +212,7 @@ class Healer:
     def _next(self, now: float, work: Work) -> Request | None:
         """The next request of a comparison; None if it has ended, or goes on with another pattern or later."""
         others = [one for key, one in self._partners.items() if key != (work.peer, work.is_keeper)]
-        if now > work.began_at + TURN and any(one.check_at <= now for one in others):
+        if now > work.turn_from + TURN and any(one.check_at <= now for one in others):
             self._partners[work.peer, work.is_keeper].check_at = now + AGAIN
             self._work = None
             return None
@@ -226,7 +229,7 @@ class Healer:
             if work.after >= 0 and not work.lacks_room:
                 return Request(self._next_id(), work.pattern, after=work.after, heads=True)
         elif work.theirs is None:
-            work.mine = work.sums.digests
+            work.mine, work.asked_at = work.sums.digests, now
             return Request(self._next_id(), work.pattern, digest=True, eras=work.sums.limits, kept=True)
         elif work.eras:
             era = work.eras[0]
@@ -236,14 +239,19 @@ class Healer:
         self._end(now)
         return None
 
-    def _is_counting(self, work: Work, unix_time: float) -> bool:
+    def _is_counting(self, now: float, work: Work, unix_time: float) -> bool:
         """Take a step of the digests of what is here; returns whether there are more of them, for further turns."""
         if not work.is_keeper or work.theirs is not None:
             return False
         if work.counting is None:
             work.sums = EraSums(borders(unix_time))
-            work.counting = self._count(work)
-        return next(work.counting, self) is None
+            work.counting, work.counted_from = self._count(work), now
+        if next(work.counting, self) is None:
+            return True
+        work.turn_from += now - work.counted_from
+        work.counted_from = now
+        self._rest_until = now + (self._interval - INTERVAL) / 4
+        return False
 
     def _count(self, work: Work) -> Iterator[None]:
         """Add the streams that both keep to the digests, in small steps."""
@@ -254,7 +262,7 @@ class Healer:
             count += len(some)
             if len(some) == STREAMS:
                 yield
-        self._interval = INTERVAL * max(1.0, count / MANY)
+        self._interval = INTERVAL * max(1.0, count * len(self.patterns) / MANY)
 
     def _end(self, now: float) -> None:
         """End a comparison, or go on with the next pattern."""
@@ -270,7 +278,7 @@ class Healer:
         if work.todo and is_answered:
             self._work = Work(work.peer, work.is_keeper, work.todo[0], work.todo[1:], work.began_at)
             self._work.fetched, self._work.is_refused = work.fetched, work.is_refused
-            self._work.lacks_room = work.lacks_room
+            self._work.lacks_room, self._work.turn_from = work.lacks_room, work.turn_from
             return
         self._tries = 0
         if is_answered and not work.is_refused:
@@ -279,7 +287,9 @@ class Healer:
             partner.check_at = now + AGAIN
         elif work.is_keeper or work.lacks_room:
             count = sum(one.is_keeper for one in self._partners.values())
-            partner.check_at = now + self._interval * max(count, 1) * (0.75 + self._luck.random() / 2)
+            partner.check_at = now + max(self._interval * max(count, 1), partner.rest) * (
+                0.75 + self._luck.random() / 2
+            )
         else:
             partner.check_at = inf
 
@@ -293,7 +303,7 @@ class Healer:
         partner = self._partners.get((peer, request.kept))
         if partner is None or partner.life != life:
             return None
-        self._asked, self._due = None, inf
+        self._asked, self._due, self._tries = None, inf, 0
         if request.ranges:
             records = self._take_ranges(work, partner, request, page)
             if records:
@@ -301,6 +311,8 @@ class Healer:
                 self._refused_at = now + REFUSED
             return records
         if request.digest:
+            took = now - work.asked_at
+            partner.rest = min(REST * took, LONGEST_REST) if took > REPEAT else 0.0
             self._take_digests(work, page)
         else:
             self._take_heads(work, partner, request, page)

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import count
 from math import inf
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -143,3 +144,91 @@ def test_a_comparison_of_many_streams_takes_short_turns_and_comes_less_often(mon
     assert disk.healer.page(0.2, ONE, 1, Page(request.id, 0, 0, True, digests=sums.digests)) == []
     assert disk.asked(0.2) is None, "nothing differs"
     assert 1.5 * INTERVAL < disk.healer.deadline - 0.2 < 2.5 * INTERVAL, "twice as many streams, so half as often"
+
+
+def many(disk: Disk, count: int, *patterns: str) -> None:
+    """Fill a log with streams, of which the keeper counts one in each turn."""
+    disk.log.append([Record(PUBLISHER, "name", LIFE, f"t/{topic}", 1, [b"x"], 1e9) for topic in range(count)])
+    disk.log.sync()
+    for pattern in patterns:
+        disk.healer.patterns[pattern] = lambda topic: True
+
+
+def played(disk: Disk, now: float, until: float, turn: float) -> float:
+    """Answer each request at once, as one that has the same; a turn of the keeper takes so many seconds."""
+    while now < until:
+        found = disk.healer.advance(now, now)
+        if found is not None:
+            digests = disk.healer._work.sums.digests if disk.healer._work is not None else None
+            assert disk.healer.page(now, found[0], 1, Page(found[1].id, 0, 0, True, digests=digests)) == []
+        now = max(now + turn, min(disk.healer.deadline, until))
+    return now
+
+
+def test_partners_are_all_compared_with_however_long_counting_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(healing, "STREAMS", 1)
+    disk = Disk()
+    many(disk, 100, "t/+")
+    disk.meet(0.0, ONE, TWO)
+    played(disk, 0.1, 60.0, 0.1)  # 10 s for each pattern
+    assert min(partner.compared_at for partner in disk.healer._partners.values()) > 0.0
+
+
+def test_a_hurry_does_not_make_a_keeper_count_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(healing, "MANY", 10)
+    disk = Disk()
+    many(disk, 210)  # so about every 21 s
+    disk.meet(0.0, ONE)
+    now, counted = 0.1, 0
+    monkeypatch.setattr(eras.EraSums, "digests", property(lambda self: ("", "", "")))
+    good = disk.healer._count
+
+    def count(work: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return good(work)
+
+    monkeypatch.setattr(disk.healer, "_count", count)
+    while now < 60.0:
+        disk.healer.hurry(now)
+        now = played(disk, now, now + 1.0, 0.01)
+    assert 10 <= counted <= 13, "once in 5 s"
+
+
+def test_a_partner_that_takes_long_to_count_is_asked_less_often() -> None:
+    disk = Disk()
+    disk.meet(0.0, ONE)
+    for took, rest in ((0.05, INTERVAL), (0.5, 15.0), (9.0, 60.0), (0.0, INTERVAL)):
+        now = disk.healer.deadline
+        request = disk.asked(now)
+        assert request is not None
+        while disk.healer.deadline < now + took:
+            disk.asked(disk.healer.deadline)
+        page = Page(request.id, 0, 0, True, digests=eras.EraSums((0, 0)).digests)
+        if disk.healer.page(now + took, ONE, 1, page) is None:
+            continue  # it was given up before
+        assert disk.asked(now + took) is None
+        assert 0.7 * rest < disk.healer.deadline - now - took < 1.3 * rest, took
+        assert disk.healer.compared(now + took + rest, "t/#") == ({ONE}, set())
+
+
+def test_a_partner_that_answered_late_is_not_silent_while_the_next_pattern_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(healing, "STREAMS", 20)
+    disk = Disk()
+    many(disk, 30, "t/+")
+    disk.meet(0.0, ONE)
+    assert disk.asked(0.1) is None
+    request = disk.asked(0.1)
+    assert request is not None
+    for _ in range(2):
+        assert disk.asked(disk.healer.deadline) is request
+    (partner,) = disk.healer._partners.values()
+    partner.compared_at = now = disk.healer.deadline
+    assert disk.healer.compared(now, "t/#") == (set(), {ONE}), "two requests were not answered"
+    work = disk.healer._work
+    assert work is not None
+    assert disk.healer.page(now, ONE, 1, Page(request.id, 0, 0, True, digests=work.mine)) == []
+    assert disk.asked(now) is None, "it counts"
+    assert disk.healer.compared(now, "t/#") == ({ONE}, set())
