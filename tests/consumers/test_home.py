@@ -75,6 +75,26 @@ def test_a_keeper_begins_on_a_full_disk_and_gives_messages_once_there_is_room() 
     assert consumer.stored.about["epoch"] == 3
 
 
+def test_nothing_is_given_away_that_a_full_disk_did_not_store_whatever_is_asked_meanwhile() -> None:
+    trial = Trial()
+    trial.append(b"1", b"2")
+    trial.join()
+    trial.disk.is_full = True
+    trial.open()
+    trial.home.advance(0.0)
+    trial.join()
+    trial.now = RETRY / 2
+    trial.ask(ask="known", name="other", created=5)
+    for trial.now in (RETRY + 0.01, 2 * RETRY + 0.02):
+        assert trial.heads(trial.home.advance(trial.now)) == []
+    trial.disk.is_full = False
+    (shares,) = trial.heads(trial.home.advance(3 * RETRY + 0.03))
+    assert shares["epoch"] == 2
+    trial.disk.crash()
+    trial.open()
+    assert [consumer.epoch for consumer in trial.home.consumers.values()] == [3]
+
+
 def test_a_member_gets_shares_and_moves_the_position() -> None:
     trial = Trial()
     trial.append(b"1", b"2")
@@ -252,6 +272,7 @@ def test_a_disk_that_fails_begins_no_consumer_and_raises_an_alert() -> None:
     trial.home.advance(trial.now)
     (where,) = trial.ask(ask="where")
     assert where["covers"] == 0
+    assert [head["tell"] for head in trial.join(number=2)] == ["where"], "nobody waits here for messages"
 
 
 def test_what_retention_removed_is_passed_and_counted() -> None:

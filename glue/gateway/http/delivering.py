@@ -75,23 +75,27 @@ class Delivering:
         ]
 
     async def finish(self) -> None:
-        """Begin no more attempts, and wait for those under way, for `FINISH_TIME` at most."""
+        """Begin no more attempts; those under way may end within `FINISH_TIME`, and then are cut off."""
         if self._loops:
             self._loops[0].cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=FINISH_TIME)
+        for task in self._tasks:
+            task.cancel()
 
     async def close(self) -> None:
         """End attempts, those under way too unless they end at once, and store the positions."""
-        await self.finish()
-        for task in (*self._loops, *self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._loops, *self._tasks, return_exceptions=True)
-        if self._loops:
-            with suppress(GlueError, OSError):
-                self.machine.changed.update(self.machine.lanes)
-                await self.save()
-        self.journal.close()
+        try:
+            await self.finish()
+        finally:  # also if whoever closes has no time
+            for task in (*self._loops, *self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._loops, *self._tasks, return_exceptions=True)
+            if self._loops:
+                with suppress(GlueError, OSError):
+                    self.machine.changed.update(self.machine.lanes)
+                    await self.save()
+            self.journal.close()
 
     # ---------------------------------------------------------------------------------------------- subscriptions
 

@@ -115,10 +115,10 @@ class Sharing:
 
     async def close(self) -> None:
         """Give all parts back, with their positions stored."""
+        await self._delivering.finish()  # while the leases are renewed
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._delivering.finish()
         with suppress(GlueError, OSError):
             async with asyncio.timeout(CLOSE_TIME):
                 await self._delivering.save()

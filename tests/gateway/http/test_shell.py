@@ -14,6 +14,7 @@ from glue.gateway.http.items import Attempt, Event, Outcome
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.subscriptions import Subscription
 from tests.gateway.http.played import URL, Door, run, turns
+from tests.support.lan import PATIENCE
 
 
 def test_a_subscription_begins_now_or_at_a_time_or_with_the_oldest_message() -> None:
@@ -105,6 +106,26 @@ def test_a_delivery_under_way_may_end_while_the_door_closes_but_not_for_long(mon
 
     assert asyncio.run(program(ends=True)) == 1, "its next life begins with the second"
     assert asyncio.run(program(ends=False)) == 0, "its next life delivers the first again"
+
+
+def test_who_has_no_time_to_close_a_door_leaves_nothing_running() -> None:
+    async def program() -> None:
+        door = Door()
+
+        async def send(attempt: Attempt) -> Outcome:
+            await asyncio.sleep(PATIENCE)
+            return Outcome(204)
+
+        door.subscriber.send = send  # type: ignore[method-assign]
+        await door.delivering.start()
+        await door.add("s", "t")
+        door.network.store("t", b"1")
+        await turns()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(door.delivering.close(), 0.01)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(program())
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
