@@ -43,14 +43,11 @@ class Reader(Sequencer):
         super().__init__(start, limit, statistics, began)
         self.pattern = pattern
         self.local = True  # whether it wants what its own endpoint publishes
-        self._next_id = next_id
-        self._luck = luck
-        self._mine = mine
+        self._next_id, self._luck, self._mine = next_id, luck, mine
         self._sources: dict[str, Source] = {}
         self.keepers = Keepers(self, pattern, mine, self._source_of, self._want, next_id, luck)
         self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
         self._met: dict[str, int] = {}  # publishers received before their offer, with their lives
-        self._lives: dict[str, int] = {}  # of publishers that ever offered their history
 
     # ---------------------------------------------------------------------------------------------- peers
 
@@ -62,8 +59,7 @@ class Reader(Sequencer):
             source.asked, source.check_at = None, now
             self._sources[peer] = source
         if source is None:
-            is_new = self._lives.get(peer, life) != life  # so all of it was published since this reader began
-            source = self._sources[peer] = Source(life, name, (EARLIEST, 0) if is_new else self.start_of(now))
+            source = self._sources[peer] = Source(life, name, self.start_with(now, peer, life))
         self._lives[peer] = life
         if len(self._lives) > STREAMS:
             self._lives.clear()
@@ -154,7 +150,10 @@ class Reader(Sequencer):
         else:
             self._streams.note_live(key, stream)
         source = self._sources.get(peer) or self._silent.get(peer)
-        if source is not None and source.covers(life, topic):
+        start = self.start_with(now, peer, life) if source is None else source.start
+        if delivery.retained and not stream.next and start[0] == LATEST:  # what followed it is not wanted
+            self._hand_over(delivery)
+        elif source is not None and source.covers(life, topic):
             if peer in self._silent:  # back, but not known to serve its history still
                 self._unknown.setdefault(peer, (life, now + RETURN))
             self._splice(key, stream, source, delivery)

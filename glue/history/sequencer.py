@@ -30,6 +30,7 @@ class Sequencer:
         self._streams = Streams(STREAMS)
         self._has_forgotten = False  # whether a stream that is new here may have been read before
         self._silent: dict[str, Source] = {}  # sources of silent peers, which may come back
+        self._lives: dict[str, int] = {}  # of publishers that ever offered their history
         self._held = 0  # bytes
         self._seen: OrderedDict[str, None] = OrderedDict()  # delayed messages, which may have been released twice
 
@@ -37,6 +38,10 @@ class Sequencer:
         """Where to begin with a peer that is met now: the messages "from now on" count from the reader's beginning."""
         is_late = self.start[0] == LATEST and now >= self._late
         return (SINCE, int(self._unix_time * 1e6)) if is_late else self.start
+
+    def start_with(self, now: float, peer: str, life: int) -> Start:
+        """Where to begin with a life that is met now: of one that began after this reader, all is wanted."""
+        return (EARLIEST, 0) if self._lives.get(peer, life) != life else self.start_of(now)
 
     def has_met_all(self) -> None:
         """Note that all peers present when the reader began are known: further ones are met late."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glue.simulation import SimulatedEndpoint, World
+from glue.simulation import Conditions, SimulatedEndpoint, World
 
 
 def begin(world: World, keepers: int, **options: Any) -> tuple[list[SimulatedEndpoint], SimulatedEndpoint]:
@@ -142,3 +142,31 @@ def test_a_publisher_that_begins_soon_after_the_reader_is_read_from_its_beginnin
     publisher.publish("log/new", "second")
     world.run(10)
     assert payloads(reader) == ["first", "second"]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_a_kept_value_is_not_followed_by_what_came_after_it_and_before_the_subscription(
+    is_known: bool, loss: float
+) -> None:
+    world = World(4)
+    publisher = world.endpoint("publisher")
+    publisher.remember("t/#")
+    reader = None
+    if is_known:
+        reader = world.endpoint("reader")
+    world.run(1)
+    publisher.publish("t/a", "kept", retain=True)
+    for number in range(5):
+        publisher.publish("t/a", number)
+    world.run(1)
+    subscription = (reader or world.endpoint("reader")).subscribe("t/#", start="latest")
+    world.network.set_conditions(Conditions(loss=loss))
+    world.run(6)
+    assert payloads(subscription) == ["kept"]
+    for number in range(5, 8):
+        publisher.publish("t/a", number)
+        world.run(0.1)
+    world.network.set_conditions(Conditions())
+    world.run(6)
+    assert payloads(subscription) == ["kept", 5, 6, 7]
