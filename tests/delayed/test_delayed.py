@@ -222,3 +222,14 @@ def test_a_keeper_asks_the_others_whether_a_message_is_over_that_its_publisher_s
     here.turn(20.0)
     (payload,) = encode_ids("have", [Id(PEER, 7, 1)])
     assert here.turn(26.0).told == [(ask_topic("b" * 16), payload)]
+
+
+@pytest.mark.parametrize(
+    ("sender", "wait", "is_late"), [(ME, 0, True), (ME, 1, False), (PEER, 0, False), (PEER, 1, False)]
+)
+def test_what_another_keeper_had_to_release_before_is_asked_for_first(sender: str, wait: int, is_late: bool) -> None:
+    made = store(None)
+    (payload,) = encode_puts([put(wait=wait)])
+    made.take(0.0, 1000.0, sender, payload, lambda topic: True)
+    (held,) = made.held.values()
+    assert ([one.put.id for one in made.late], held.is_direct) == ([held.put.id] * is_late, sender == PEER)

@@ -232,3 +232,17 @@ def test_a_partner_that_answered_late_is_not_silent_while_the_next_pattern_is_co
     assert disk.healer.page(now, ONE, 1, Page(request.id, 0, 0, True, digests=work.mine)) == []
     assert disk.asked(now) is None, "it counts"
     assert disk.healer.compared(now, "t/#") == ({ONE}, set())
+
+
+def test_only_streams_that_both_keep_count() -> None:
+    disk = Disk()
+    many(disk, 6)
+    disk.healer._is_mine = lambda topic: topic in ("t/1", "t/4")
+    disk.healer.patterns["t/#"] = lambda topic: topic != "t/4"
+    disk.meet(0.0, ONE)
+    assert disk.asked(0.1) is not None
+    work = disk.healer._work
+    assert work is not None
+    sums = eras.EraSums(work.sums.limits)
+    sums.add(disk.log.streams(lambda topic: topic == "t/1"), {})
+    assert work.mine == sums.digests != ("0" * 16,) * 3
