@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 import glue
 import glue.aio
@@ -128,3 +129,8 @@ def test_an_asyncio_endpoint_does_all_of_it(lan: Lan) -> None:
             assert await a.close_receivers(PATIENCE)
 
     asyncio.run(run())
+
+
+def test_types_that_are_no_json_are_refused() -> None:
+    with pytest.raises(glue.ConfigurationError, match="'Timestamp': receivers take dataclasses"):
+        decoders([Timestamp])
