@@ -8,6 +8,7 @@ import pytest
 
 from glue.consumers import voting
 from glue.consumers.voting import BEAT, CANDIDATE, HOME, LEASE, PATIENCE, VOTER, Ballot, voters_of
+from glue.contract.ranges import RangeSet
 from glue.history.wire import MalformedError
 from glue.storage import Stream
 
@@ -159,3 +160,17 @@ def test_what_is_malformed_is_refused(ask: str, head: dict[str, Any]) -> None:
 def test_voters_are_checked(voters: Any) -> None:
     with pytest.raises(MalformedError):
         voters_of({"voters": voters}, ONE)
+
+
+def test_another_position_is_told_to_all_voters_at_once() -> None:
+    trial, now = elected(), 0.5
+    home, ranges = trial.ballots[ONE], RangeSet()
+    home.advance(now)
+    trial.pass_on(now)
+    assert home.deadline > now
+    ranges.add(3, 9)
+    home.replace({STREAM: ranges})
+    assert home.deadline <= now
+    home.advance(now)
+    trial.pass_on(now)
+    assert [trial.done(voter) for voter in VOTERS] == [[(3, 9)]] * 3
