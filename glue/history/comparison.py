@@ -22,14 +22,14 @@ class Partner:
         self.patterns: set[str] = set()
         self.check_at = inf
         self.compared_at = -inf  # when a comparison began that was answered
-        self.rest = 0.0  # seconds to the next one at least, as it took long to count what it has
+        self.rest = 0.0  # seconds to the next one at least, as it looks at many streams for each
 
 
 class Work:
     """A comparison that is under way, of one pattern of this keeper."""
 
     __slots__ = (
-        "after", "asked_at", "began_at", "counted_from", "counting", "empty", "eras", "fetched", "is_keeper",
+        "after", "began_at", "counted_from", "counting", "empty", "eras", "fetched", "is_keeper",
         "is_refused", "lacks_room", "mine", "pattern", "peer", "sums", "theirs", "todo", "turn_from", "wanted",
     )  # fmt: skip
 
@@ -39,7 +39,7 @@ class Work:
         self.pattern = pattern
         self.todo = todo  # further patterns
         self.began_at = self.turn_from = began_at  # its turn is without the time in which this keeper counts
-        self.counted_from = self.asked_at = began_at
+        self.counted_from = began_at
         self.sums = EraSums((0, 0))
         self.counting: Iterator[None] | None = None  # adds what is here to `sums`
         self.mine: Digests = ("", "", "")

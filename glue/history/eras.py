@@ -7,7 +7,8 @@ messages are not fetched again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from glue.contract.hashing import blake2s
@@ -25,6 +26,9 @@ Digests = tuple[str, str, str]
 Hashes = dict[Stream, tuple[int, int, int, int]]
 """Hashes by stream, with what tells that a stream has changed since."""
 
+STREAMS = 1024
+"""Streams that are looked at in one step: 1 ms."""
+
 KNOWN = 200_000
 """Streams whose hashes are remembered, at some 300 bytes: 60 MB for a keeper of so many streams; cleared when full."""
 
@@ -41,10 +45,11 @@ def era_of(last_at: float, limits: Borders) -> int:
 
 
 class EraSums:
-    """The digests of streams, which are added some at a time."""
+    """The digests of streams, which are added some at a time. `looked` is how many were looked at for that."""
 
     def __init__(self, limits: Borders) -> None:
         self.limits = limits
+        self.looked = 0
         self._sums = [0, 0, 0]
 
     def add(self, streams: Iterable[tuple[Stream, Any]], hashes: Hashes) -> None:
@@ -55,6 +60,16 @@ class EraSums:
             ranges = [*state.durable]
             if ranges:
                 self._sums[era_of(state.last_at, self.limits)] ^= _hash(stream, ranges, hashes)
+
+    def add_all(
+        self, streams: Iterator[tuple[Stream, Any]], wanted: Callable[[str], bool], hashes: Hashes
+    ) -> Iterator[None]:
+        """Add those of some topics, in small steps."""
+        while some := [*islice(streams, STREAMS)]:
+            self.add((one for one in some if wanted(one[0].topic)), hashes)
+            self.looked += len(some)
+            if len(some) == STREAMS:
+                yield
 
     @property
     def digests(self) -> Digests:

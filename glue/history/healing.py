@@ -9,7 +9,7 @@ that remember are asked on meeting and after a gap.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from math import inf
 from random import Random
@@ -17,7 +17,6 @@ from random import Random
 from glue.contract.ranges import RangeSet
 from glue.history.comparison import Partner, Work
 from glue.history.eras import Digests, EraSums, borders
-from glue.history.kept import STREAMS
 from glue.history.memory import Wanted
 from glue.history.overlap import overlaps
 from glue.history.source import EMPTY
@@ -29,8 +28,8 @@ from glue.topics.bundle import MessageGroup
 INTERVAL, MANY = 1.0, 10_000
 """Seconds between two comparisons, an announcement interval; of one keeper after another. With more streams than MANY
 in the log it is longer in proportion, so that counting them takes some 3 % of a core; in a hurry four times as much."""
-REST, LONGEST_REST = 30.0, 60.0
-"""Times the seconds that a partner took to count, if that was long, until it is asked again; and seconds at most."""
+LONGEST = 60.0
+"""Seconds between two comparisons at most, whatever number of streams a partner tells."""
 OF_LATE, DOUBT = 1.5, 2
 """Rounds that may have passed since the last comparison with a keeper, and requests that it may have left unanswered
 (0.3 s), while this keeper says that it has what that one has."""
@@ -229,7 +228,7 @@ class Healer:
             if work.after >= 0 and not work.lacks_room:
                 return Request(self._next_id(), work.pattern, after=work.after, heads=True)
         elif work.theirs is None:
-            work.mine, work.asked_at = work.sums.digests, now
+            work.mine = work.sums.digests
             return Request(self._next_id(), work.pattern, digest=True, eras=work.sums.limits, kept=True)
         elif work.eras:
             era = work.eras[0]
@@ -245,24 +244,18 @@ class Healer:
             return False
         if work.counting is None:
             work.sums = EraSums(borders(unix_time))
-            work.counting, work.counted_from = self._count(work), now
+            wanted, is_mine = self.patterns.get(work.pattern, _nothing), self._is_mine
+            work.counting = work.sums.add_all(
+                self._log.streams(every_topic), lambda topic: wanted(topic) and is_mine(topic), self._hashes
+            )
+            work.counted_from = now
         if next(work.counting, self) is None:
             return True
         work.turn_from += now - work.counted_from
         work.counted_from = now
+        self._interval = _interval(work.sums.looked * len(self.patterns))
         self._rest_until = now + (self._interval - INTERVAL) / 4
         return False
-
-    def _count(self, work: Work) -> Iterator[None]:
-        """Add the streams that both keep to the digests, in small steps."""
-        wanted, streams, count = self.patterns.get(work.pattern), self._log.streams(every_topic), 0
-        while some := [*islice(streams, STREAMS)]:
-            mine = [one for one in some if wanted and wanted(one[0].topic) and self._is_mine(one[0].topic)]
-            work.sums.add(mine, self._hashes)
-            count += len(some)
-            if len(some) == STREAMS:
-                yield
-        self._interval = INTERVAL * max(1.0, count * len(self.patterns) / MANY)
 
     def _end(self, now: float) -> None:
         """End a comparison, or go on with the next pattern."""
@@ -311,8 +304,7 @@ class Healer:
                 self._refused_at = now + REFUSED
             return records
         if request.digest:
-            took = now - work.asked_at
-            partner.rest = min(REST * took, LONGEST_REST) if took > REPEAT else 0.0
+            partner.rest = _interval(page.head)
             self._take_digests(work, page)
         else:
             self._take_heads(work, partner, request, page)
@@ -380,6 +372,15 @@ class Healer:
             work.wanted.clear()
         self._statistics["messages fetched by keepers"] += sum(len(record.payloads) for record in found)
         return found
+
+
+def _nothing(topic: str) -> bool:
+    return False
+
+
+def _interval(streams: int) -> float:
+    """Seconds between two comparisons for each of which so many streams are looked at."""
+    return INTERVAL * min(max(1.0, streams / MANY), LONGEST)
 
 
 def _groups(page: Page) -> list[tuple[str, str, int, MessageGroup]]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from glue.contract.metadata import Metadata
 from glue.contract.ranges import RangeSet
-from glue.history.eras import Borders, EraSums, Hashes, era_of
+from glue.history.eras import STREAMS, Borders, EraSums, Hashes, era_of
 from glue.history.memory import Wanted
 from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
@@ -37,8 +37,6 @@ READ = 1 << 17
 """Bytes of payload of one step."""
 READS = 64
 """Steps for a page at most, once something was found."""
-STREAMS = 1024
-"""Streams that are looked at in one step: 1 ms."""
 NEAR = 1 << 20
 """Messages of the log between two streams that are read together."""
 
@@ -73,9 +71,7 @@ class KeptHistory:
 
     def add_to(self, sums: EraSums, wanted: Wanted) -> Iterator[None]:
         """Add some topics to digests, in small steps."""
-        for some in self._streams(wanted):
-            sums.add(some, self._hashes)
-            yield
+        return sums.add_all(self._log.streams(every_topic), wanted, self._hashes)
 
     def _streams(self, wanted: Wanted) -> Iterator[list[tuple[Stream, StreamState]]]:
         """The streams of some topics, in small steps."""

@@ -265,7 +265,7 @@ class Server:
         sums = EraSums(request.eras)
         for kept in [*self._kept.values()]:
             yield from kept.add_to(sums, wanted)
-        return Page(request.id, 0, 0, False, digests=sums.digests)
+        return Page(request.id, 0, sums.looked, False, digests=sums.digests)
 
     def _heads_of_logs(
         self, request: Request, wanted: Wanted, reader: str, compared: int
