@@ -52,8 +52,9 @@ class Interface:
         """Convert timestamps of packets to nanoseconds since 1970."""
         exponent = self.resolution & 0x7F
         if self.resolution & 0x80:
-            fraction = ticks & ((1 << exponent) - 1)
-            time = (ticks >> exponent) * 10**9 + (((fraction >> max(0, exponent - 30)) * 10**9) >> min(exponent, 30))
+            fraction = ticks & ((1 << exponent) - 1) if exponent < 63 else ticks
+            billionths = (fraction >> min(max(0, exponent - 30), 63)) * 10**9 >> min(exponent, 30)
+            time = (ticks >> min(exponent, 63)) * 10**9 + billionths
         elif exponent <= 9:
             time = ticks * 10 ** (9 - exponent)
         else:

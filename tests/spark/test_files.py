@@ -7,11 +7,13 @@ import struct
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from spark.read import CaptureError, captures, files, partitions
+from spark.read.pcapng import Interface
 from tests.spark import captures as made
 from tests.spark.captures import GOLDEN, MICROSECONDS, NANOSECONDS, START_NS, STEP_NS, frame, pcap, pcapng
 from tests.spark.rows import read, read_bytes
@@ -47,6 +49,16 @@ def test_pcapng_in_both_byte_orders(tmp_path: Path, expected: list[object], orde
     assert counters(rows) == expected
     assert [row["time_ns"] for row in rows] == [START_NS + i * STEP_NS for i in range(len(FRAMES))]
     assert tally.fault is None
+
+
+def test_every_resolution_of_a_clock_gives_its_time() -> None:
+    for resolution in range(256):
+        units = (2 if resolution & 0x80 else 10) ** (resolution & 0x7F)
+        for ticks in (0, 1, 999, 1 << 31, 1_700_000_000 * 2**20 + 7, (1 << 62) + 12345):
+            exact = ticks * 10**9 // units
+            if exact < 1 << 62:
+                (found,) = Interface(1, 0, None, resolution, 5).nanoseconds(np.array([ticks]))
+                assert abs(int(found) - 5 - exact) <= (1 if resolution & 0x80 else 9 * (resolution > 27)), resolution
 
 
 @pytest.mark.parametrize(("resolution", "ticks"), [(None, 10**6), (6, 10**6), (3, 10**3), (0x80 | 20, 1 << 20)])
