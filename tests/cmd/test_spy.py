@@ -195,6 +195,9 @@ def test_the_screen_shows_what_comes_without_a_key(monkeypatch: pytest.MonkeyPat
             ends = time.monotonic() + PATIENCE
             while len(app.query_one(TopicTree).topics.lines) < 2 and time.monotonic() < ends:
                 await pilot.pause(0.01)
-            return [node.path for node in app.query_one(TopicTree).topics.lines]
+            found = [node.path for node in app.query_one(TopicTree).topics.lines]
+            await app.query_one(TopicTree).remove()
+            app.draw()  # the screen is taken down: nothing is drawn, and nothing is wrong
+            return found
 
     assert asyncio.run(use()) == ["attic", "cellar"]

@@ -46,8 +46,11 @@ class Measured(NamedTuple):
 
 @contextmanager
 def captured(host: Host, path: Path) -> Iterator[None]:
-    """Everything that leaves or reaches the host's end of the cable goes to a pcap file, at once."""
-    command = ["tcpdump", "-n", "--immediate-mode", "-U", "-B", "16384", "-i", "cable0", "-w", str(path)]
+    """Everything that leaves or reaches the host's end of the cable goes to a pcap file, at once.
+
+    The buffer has a place of 64 KiB for each frame: room for more frames than there are, however busy the machine is.
+    """
+    command = ["tcpdump", "-n", "--immediate-mode", "-U", "-s", "65535", "-B", "98304", "-i", "cable0", "-w", str(path)]
     process = host.popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said = ""
