@@ -109,9 +109,10 @@ class Swarm:
             self.step()
             if self.chance.random() < 0.1 and len(self.last) < 3:
                 self.read()
-        self.read()
         self.world.network.set_conditions(Conditions())
         self.world.network.heal()
+        self.world.run(5.0)  # a keeper that was paused gets what was under way to it
+        self.read()
         self.world.run(30.0)
         reader = self.readers[0]
         self.world.run_until(lambda: not reader.accounting.waiting, 60.0)
