@@ -90,7 +90,8 @@ class SpyApp(App[None]):
         """Draw what has changed; end when the command should end."""
         if common.is_ending():
             self.exit()
-        if common.is_ending() or not self.query(TopicTree):  # the screen is taken down
+            return
+        if not self.query(TopicTree):  # the screen is taken down
             return
         now = time.monotonic()
         if now - self._looked_at >= 1:

@@ -59,7 +59,7 @@ class Positions:
         self._load(self._journal.load())
         try:
             self._journal.replace()
-        except StorageFullError:  # the file as it is stands for the same state; the first sync replaces it
+        except StorageFullError:  # the old file holds the same state, until the first sync replaces it
             pass
         except OSError as error:
             raise StorageError(f"{WHAT} cannot be opened: {error}") from error

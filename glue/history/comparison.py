@@ -1,4 +1,4 @@
-"""What a healing keeper knows of a partner, and of the comparison that is under way."""
+"""The state of comparisons at a keeper: its partners, and the comparison that is under way."""
 
 from __future__ import annotations
 

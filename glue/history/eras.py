@@ -44,6 +44,12 @@ def era_of(last_at: float, limits: Borders) -> int:
     return 0 if at >= limits[0] else 1 if at >= limits[1] else 2
 
 
+def in_steps(streams: Iterator[tuple[Stream, Any]]) -> Iterator[list[tuple[Stream, Any]]]:
+    """Yield streams with their states, `STREAMS` at a time."""
+    while some := [*islice(streams, STREAMS)]:
+        yield some
+
+
 class EraSums:
     """The digests of streams, which are added some at a time. `looked` is how many were looked at for that."""
 
@@ -65,7 +71,7 @@ class EraSums:
         self, streams: Iterator[tuple[Stream, Any]], wanted: Callable[[str], bool], hashes: Hashes
     ) -> Iterator[None]:
         """Add those of some topics, in small steps."""
-        while some := [*islice(streams, STREAMS)]:
+        for some in in_steps(streams):
             self.add((one for one in some if wanted(one[0].topic)), hashes)
             self.looked += len(some)
             if len(some) == STREAMS:

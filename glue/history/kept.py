@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Sequence
-from itertools import islice
 from math import inf
 from typing import NamedTuple
 
 from glue.contract.metadata import Metadata
 from glue.contract.ranges import RangeSet
-from glue.history.eras import STREAMS, Borders, EraSums, Hashes, era_of
+from glue.history.eras import STREAMS, Borders, EraSums, Hashes, era_of, in_steps
 from glue.history.memory import Wanted
 from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
@@ -75,8 +74,7 @@ class KeptHistory:
 
     def _streams(self, wanted: Wanted) -> Iterator[list[tuple[Stream, StreamState]]]:
         """The streams of some topics, in small steps."""
-        streams = self._log.streams(every_topic)
-        while some := [*islice(streams, STREAMS)]:
+        for some in in_steps(self._log.streams(every_topic)):
             yield [one for one in some if wanted(one[0].topic)]
 
     def heads(

@@ -150,9 +150,8 @@ class Reader(Sequencer):
         else:
             self._streams.note_live(key, stream)
         source = self._sources.get(peer) or self._silent.get(peer)
-        start = self.start_with(now, peer, life) if source is None else source.start
-        if delivery.retained and not stream.next and start[0] == LATEST:  # what followed it is not wanted
-            self._hand_over(delivery)
+        if delivery.retained and not stream.next and self.begins_with(now, key, source)[0] == LATEST:
+            self._hand_over(delivery)  # what followed it is not wanted
         elif source is not None and source.covers(life, topic):
             if peer in self._silent:  # back, but not known to serve its history still
                 self._unknown.setdefault(peer, (life, now + RETURN))
@@ -371,7 +370,7 @@ class Reader(Sequencer):
         return None
 
     def _ranges(self, source: Source) -> list[Range]:
-        """Return what streams of a publisher miss, and take them off those that are behind."""
+        """Return the ranges that streams of a publisher miss, and note that these streams are asked for."""
         found, size = list[Range](), 0
         while source.behind and len(found) < RANGES and size < HEAD_ROOM:
             key, _ = source.behind.popitem(last=False)

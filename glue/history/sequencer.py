@@ -43,6 +43,10 @@ class Sequencer:
         """Where to begin with a life that is met now: of one that began after this reader, all is wanted."""
         return (EARLIEST, 0) if self._lives.get(peer, life) != life else self.start_of(now)
 
+    def begins_with(self, now: float, key: Key, source: Source | None) -> Start:
+        """Where the history of a stream begins, whether its publisher has offered it or not."""
+        return self.start_with(now, key[0], key[1]) if source is None else source.start
+
     def has_met_all(self) -> None:
         """Note that all peers present when the reader began are known: further ones are met late."""
         self._late = -inf

@@ -56,14 +56,19 @@ class Trial:
         return self.ask(peer, ask="join", member=member, begin=1, start=["earliest", 0], ordered=0)
 
 
-def test_a_keeper_begins_on_a_full_disk_and_gives_messages_once_there_is_room() -> None:
+def begun_on_a_full_disk() -> tuple[Trial, list[dict[str, Any]]]:
+    """A keeper with two messages, which begins again without room; and what it told since."""
     trial = Trial()
     trial.append(b"1", b"2")
     trial.join()
     trial.disk.is_full = True
     trial.open()
-    told = [head.get("tell") for head in [*trial.heads(trial.home.advance(trial.now)), *trial.join()]]
-    assert "shares" not in told, "the new epoch is not durable"
+    return trial, [*trial.heads(trial.home.advance(trial.now)), *trial.join()]
+
+
+def test_a_keeper_begins_on_a_full_disk_and_gives_messages_once_there_is_room() -> None:
+    trial, told = begun_on_a_full_disk()
+    assert "shares" not in [head.get("tell") for head in told], "the new epoch is not durable"
     assert {alert.kind for alert in trial.alerts} == {"storage"}
     trial.disk.is_full = False
     trial.now = RETRY
@@ -76,13 +81,7 @@ def test_a_keeper_begins_on_a_full_disk_and_gives_messages_once_there_is_room() 
 
 
 def test_nothing_is_given_away_that_a_full_disk_did_not_store_whatever_is_asked_meanwhile() -> None:
-    trial = Trial()
-    trial.append(b"1", b"2")
-    trial.join()
-    trial.disk.is_full = True
-    trial.open()
-    trial.home.advance(0.0)
-    trial.join()
+    trial, _ = begun_on_a_full_disk()
     trial.now = RETRY / 2
     trial.ask(ask="known", name="other", created=5)
     for trial.now in (RETRY + 0.01, 2 * RETRY + 0.02):

@@ -10,7 +10,7 @@ import pytest
 
 Path = tuple[str | int, ...]
 """Where a number stands in a JSON document."""
-NO_INTEGERS = (True, "1", 1.5, None, [1])
+NO_INTEGERS = (True, "1", 1.0, 1.5, None, [1])
 
 
 def changed(document: Any, path: Path, value: Any) -> Any:

@@ -87,7 +87,7 @@ class Delivering:
         """End attempts, those under way too unless they end at once, and store the positions."""
         try:
             await self.finish()
-        finally:  # also if whoever closes has no time
+        finally:  # also if closing is cancelled
             for task in (*self._loops, *self._tasks):
                 task.cancel()
             await asyncio.gather(*self._loops, *self._tasks, return_exceptions=True)
