@@ -161,13 +161,13 @@ class Delays(AlarmReceiver):
                 publication = delayed._publication
                 if publication is None:
                     continue
-                keepers = self._core.durability.holders(publication.topic)
-                if keepers and (put := self._put(delayed, publication, now)) is not None:
-                    for keeper in keepers:
-                        if keeper not in delayed._holders:
-                            puts[keeper].append(put)
-                delayed._holders = {*keepers}
-                delayed._had |= delayed._holders
+                keepers = {*self._core.durability.holders(publication.topic)}
+                lacking = keepers - delayed._holders
+                if lacking and (put := self._put(delayed, publication, now)) is not None:
+                    for keeper in sorted(lacking):
+                        puts[keeper].append(put)
+                    delayed._had |= lacking
+                delayed._holders = keepers
         if not puts:
             return []
         from glue.delayed.wire import ask_topic, encode_puts
