@@ -99,17 +99,16 @@ def test_what_is_acknowledged_is_durable(term: int, durable: int, index: int, sn
     watch.sent(node, "b", Appended("g", "A", term, 1, False, 99, 1, 1))
     with broken(f"{invariant}.*" if invariant else ""):
         watch.sent(node, "b", Appended("g", "A", term, 1, True, index, 1, 0))
+    empty = Node()
+    watch.sent(empty, "b", Appended("g", "A", 1, 1, True, 0, 1, 0))
+    with broken("entries durable before the acknowledgement"):
+        watch.sent(empty, "b", Appended("g", "A", 1, 1, True, 1, 1, 0))
 
 
 @pytest.mark.parametrize(
     ("received", "known", "invariant"),
-    [
-        (5, 9, ""),
-        (6, 9, "snapshot durable before its receipt"),
-        (6, 6, "snapshot durable before"),
-        (6, 5, ""),
-        (4, 9, ""),
-    ],
+    [(5, 9, ""), (6, 9, "snapshot durable before its receipt"), (6, 6, "snapshot durable before"), (6, 5, ""),
+     (4, 9, "")],
 )  # fmt: skip
 def test_a_snapshot_is_durable_before_its_receipt(received: int, known: int, invariant: str) -> None:
     node, watch = Node(i5=1), InvariantWatch()
@@ -175,6 +174,7 @@ def test_logs_match_and_terms_never_fall() -> None:
         ([entry(1, 2), entry(2, 1)], 3, "log: terms never fall"),
         ([entry(2, 2), entry(3, 2)], 3, "log matching: the entry before"),
         ([entry(4, 4)], 3, "log: no term above the replica's own"), ([entry(4, 3)], 3, ""),
+        ([entry(4, 3), entry(5, 4)], 3, "log: no term above the replica's own"),
     ]:  # fmt: skip
         with broken(invariant):
             write(Node(vital=Vital("A", "g", term)), *entries)
@@ -221,7 +221,10 @@ def test_a_leader_is_elected_by_a_majority_and_alone() -> None:
 
 
 def test_a_leader_has_what_was_committed_in_earlier_terms() -> None:
-    for terms, last, invariant in (({1: 4, 2: 9}, 4, ""), ({1: 4, 2: 9}, 3, "leader completeness"), ({2: 9}, 0, "")):
+    for terms, last, invariant in (
+        ({1: 4, 2: 9}, 4, ""), ({1: 4, 2: 9}, 3, "leader completeness"), ({2: 9}, 0, ""),
+        ({0: 2, 1: 4}, 3, "leader completeness"), ({0: 2, 1: 4}, 4, ""),
+    ):  # fmt: skip
         watch = InvariantWatch()
         watch._commits = terms
         watch.committed = {index: entry(index) for index in range(1, 10)}
@@ -263,6 +266,21 @@ def test_what_is_committed_is_durable_at_a_majority(holders: str, peer: str, inv
         follower.replica.status.commit_index = 2
         with broken("state machine safety"):
             watch.advanced(follower)
+
+
+def test_the_entry_that_founds_a_group_needs_no_leader_and_a_term_may_be_larger_than_what_it_commits() -> None:
+    watch = InvariantWatch()
+    assert (watch.commit_index, watch.elections) == (0, 0)
+    founder = Node()
+    founder.log, founder.replica.status.commit_index = {1: entry(1)}, 1
+    watch.advanced(founder)
+    assert (watch.commit_index, founder.commit_index) == (1, 1)
+    node = led(watch, "abc")
+    node.replica.status.commit_index, node.replica.status.term = 1, 9  # what counts is the index
+    watch.advanced(node)
+    later = elected(watch, "ab", 10)
+    later.log = {1: entry(1)}
+    watch.became(later, Role.LEADER, 10)
 
 
 def test_only_entries_of_the_own_term_are_committed_by_counting() -> None:
@@ -316,6 +334,7 @@ def test_a_snapshot_is_of_what_is_committed(applied: int, index: int, term: int,
 def test_a_disk_has_what_was_synced_up_to_a_write() -> None:
     durable = DurableLog(Vital("A"), None, {1: 1, 2: 1, 3: 1})
     assert (durable.last, durable.holds(3, 1), durable.holds(3, 2), durable.holds(4, 1)) == ((1, 3), True, False, False)
+    assert (DurableLog(Vital("A"), None, {}).last, DurableLog(Vital("A"), None, {}).holds(1, 1)) == ((0, 0), False)
     snapshot = Snapshot(7, 2, Configuration({}, {}), b"")
     durable.written = [
         DurableWrite(1, Vital("A", "g"), [entry(2, 2)]), DurableWrite(2, None, [], snapshot, (7, 2)),
@@ -357,6 +376,12 @@ def test_clients_see_one_history() -> None:
     history.forget("b")
     history.read("b", Resolution(1, Outcome.READABLE, 0), 0)
     assert history.counters[Outcome.READABLE] == 6
+    history.written("b", committed(9))  # whose it was is forgotten
+    _, history = begun(("a", 1, None))
+    history.read("a", Resolution(1, Outcome.READABLE, 7), 7)
+    history.asked("b", 1, None)
+    with broken("reads are linearizable"):
+        history.read("b", Resolution(1, Outcome.READABLE, 6), 9)
     for index, command in ((5, b"y"), (6, b"x")):
         _, history = begun(("a", 1, command))
         with broken("acknowledged is committed"):
