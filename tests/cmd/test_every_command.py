@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from importlib import import_module
 from typing import Any
 
 import pytest
 
 from glue.cmd import main, session
+from glue.cmd.output import CommandOutput
 from glue.errors import GlueError
 
 
@@ -23,6 +25,8 @@ def test_a_command_tells_people_of_peers_where_they_are_what_it_shows(
     asked: list[bool] = []
 
     def refuse(arguments: Any, output: Any, quiet: bool = False) -> Any:
+        assert isinstance(arguments, Namespace)
+        assert isinstance(output, CommandOutput)
         asked.append(quiet)
         raise GlueError("no network today")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from glue.cmd.losses import Losses
 from glue.endpoint.inquiring import Answered
 
@@ -31,6 +33,20 @@ def test_what_was_told_before_does_not_stay() -> None:
     losses.take([tells("kitchen", "k", ("h", 0.5)), tells("hall", "h")])
     losses.take([tells("hall", "h")])
     assert losses.worst(["kitchen"], ["hall"]) is None
+
+
+def test_only_so_many_endpoints_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.cmd.losses.ENDPOINTS", 2)
+    losses = Losses()
+    losses.take(iter([tells("hall", "h"), tells("kitchen", "k", ("h", 0.5)), tells("attic", "a", ("h", 0.5))]))
+    assert losses.worst(["kitchen"], ["hall"]) == 0.5
+    assert losses.worst(["attic"], ["hall"]) is None
+
+
+def test_a_receiver_that_does_not_answer_has_no_name() -> None:
+    losses = Losses()
+    losses.take([tells("kitchen", "k", ("gone", 0.5), ("h", 0.1)), tells("hall", "h")])
+    assert losses.worst(["kitchen"], ["hall", "gone"]) == 0.1
 
 
 def test_lies_are_left_out() -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 import glue
+from glue import codecs
 from glue.capture.messages import Published
 from glue.cmd import common, play, played
 from glue.cmd.played import Playable, Recordings, Selection, Trace
 from glue.codecs import UnknownCodecError
 from glue.contract.metadata import Metadata
 from glue.endpoint.core import id_of
-from tests.cmd.prepared import Calls, Time, noting, people, programs
+from tests.cmd.prepared import Calls, Time, people, programs
 
 S = 10**9
 
@@ -84,7 +85,9 @@ def test_recordings_are_merged_from_where_they_are_to_begin(
         shares.append(source.share)
     assert (found, source.left_out) == (times, left_out)
     assert readers[0].asked == [None if start is None else start * S]
-    if indexed:
+    if not indexed:
+        assert source.share == 0.0
+    else:
         assert shares == [0.0, *((second - 5) / 4 for second in times)]
     assert source.faults() == [("a.mcap", "cut")]
     assert source.counters() == Counter()
@@ -98,6 +101,8 @@ def test_a_trace_has_a_share_and_faults() -> None:
                      SimpleNamespace(position=10, size=60, path="b", fault="cut")]  # fmt: skip
     trace = Trace(captures, given(), 1, 1000)
     assert trace.share == 0.25
+    smallest: Any = [SimpleNamespace(position=1, size=1)]
+    assert Trace(smallest, given(), 1, 1000).share == 1.0
     assert trace.faults() == [("b", "cut")]
     assert Trace([], given(), 1, 1000).share == 0.0
     settings: Any = SimpleNamespace(network_id=7)
@@ -178,8 +183,10 @@ def test_messages_leave_when_they_did_with_all_that_they_had(monkeypatch: pytest
     assert there.calls == []
     assert progress.calls[0] == ("wait", "t")
     assert len([call for call in progress.calls if call[0] == "tell"]) == 5
-    left, counts, clock, _ = played_at(monkeypatch, messages, speed=2.0, wait_for=3)
+    assert progress.calls[1] == ("tell", counts, 0.5)
+    left, counts, clock, (there, _) = played_at(monkeypatch, messages, speed=2.0, wait_for=3)
     assert [entry[0] for entry in left] == [0.0, 0.75]
+    assert there.calls == [("wait_for_subscribers", "t", 3, common.NAP)]
     left, counts, clock, _ = played_at(monkeypatch, messages, speed=0.0)
     assert [entry[0] for entry in left] == [1.0, 1.0]
     assert counts.behind == 0.0
@@ -197,6 +204,15 @@ def test_what_cannot_be_decoded_is_counted_by_its_cause(monkeypatch: pytest.Monk
     assert counts.counters["payloads that are not what they say"] == 1
     assert play.cause_of(UnknownCodecError("none")) == "payloads without their codec: none"
     assert play.cause_of(glue.MissingExtraError("x")) == "payloads without their codec: x"
+
+
+def test_a_payload_is_published_as_the_value_that_it_was() -> None:
+    value = {"a": [1, b"x"]}
+    packed = bytes(codecs.codec_named("msgpack").encode(value))
+    tag = codecs.tag_of("msgpack")
+    assert play.payload_of(one(5, payload=packed, json=False, codec=tag)) == (value, "msgpack")
+    assert play.payload_of(one(5, payload=b'{"a": 1}')) == ({"a": 1}, None)
+    assert play.payload_of(one(5, payload=b'{"a": 1}', json=False)) == (b'{"a": 1}', None)
 
 
 def test_a_progress_is_told_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,20 +276,31 @@ def test_a_round_adds_what_it_left_out() -> None:
 def test_rounds_are_played_as_often_as_asked_for(
     loop: str, found: int, rounds: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    opened: list[Any] = []
+    opened, closed = list[Any](), list[int]()
     there: Any = Calls(flush=True)
     there.name = "me"
     source = SimpleNamespace(left_out=1, counters=Counter, faults=list)
-    monkeypatch.setattr(play, "open_source", noting(opened, source))
     monkeypatch.setattr(play, "open_endpoint", lambda *_, **options: nullcontext(there))
 
-    def run(endpoint: Any, source: Any, arguments: Any, counts: play.Played, progress: Any) -> None:
+    def open_source(stack: Any, arguments: Any, settings: Any) -> Any:
+        assert len(closed) == len(opened), "one at a time"
+        opened.append((arguments.captures, settings.network_id))
+        stack.callback(closed.append, 1)
+        return source
+
+    def run(endpoint: Any, played_one: Any, arguments: Any, counts: play.Played, progress: Any) -> None:
+        assert (endpoint, played_one, arguments.loop) == (there, source, int(loop))
         counts.messages += found
+        progress.wait("t")
+        progress.tell(counts, 0.5)
+
+    monkeypatch.setattr(play, "open_source", open_source)
 
     monkeypatch.setattr(play, "play", run)
     assert play.main(["a", "b", "--loop", loop]) == 0
     assert len(opened) == rounds
     assert [call[0] for call in there.calls] == ["flush"]
+    assert closed == [1] * rounds, "a round reads its own"
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "playing a b as me; Ctrl-C ends"
     assert lines[1].startswith(f"{found * rounds} messages, ")

@@ -25,7 +25,7 @@ from glue.contract import Train
 from glue.errors import ConfigurationError
 from glue.network import Interface
 from glue.settings import effective
-from tests.cmd.prepared import Calls, Time, message, people, programs
+from tests.cmd.prepared import Calls, Time, message, noting, people, programs
 
 
 def test_a_message_of_a_topic_is_a_line() -> None:
@@ -218,6 +218,57 @@ def test_interfaces_are_a_table_with_the_choice(monkeypatch: pytest.MonkeyPatch)
         ("lo", "up", "loopback", False), ("veth", "down", "virtual", True), ("eth0", "up", "hardware", True),
     ]  # fmt: skip
     assert events[-1] == {"event": "chosen", "interface": "eth0,veth", "reason": "they are good"}
+
+
+@pytest.mark.parametrize(("words", "did"), [
+    ("", []), ("--listen", ["listen inf"]), ("--duration 9", ["listen inf"]), ("--send-messages", ["send"]),
+    ("--send-messages --duration 9", ["send", "listen inf"]), ("--listen --duration 9", ["listen inf"]),
+    ("--send-messages --listen", ["send"]),
+])  # fmt: skip
+def test_bare_datagrams_are_sent_and_shown_as_the_options_say(
+    words: str, did: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done, made, network_id = list[str](), list[Any](), 7
+    group = SimpleNamespace(close=lambda: done.append("close"))
+
+    def send(net: Any, seal: Any, arguments: Any, output: Any) -> None:
+        assert (net, type(seal), arguments.rate, output.endpoint) == (group, network.Seal, 1.0, "me")
+        done.append("send")
+
+    def listen(net: Any, seal: Any, output: Any, end: float) -> None:
+        assert (net, type(seal), output.endpoint) == (group, network.Seal, "me")
+        done.append(f"listen {end}")
+
+    monkeypatch.setattr(network, "MulticastNetwork", noting(made, group))
+    monkeypatch.setattr(network, "list_interfaces", lambda: [Interface("lo", 1, ipv4=("127.0.0.1",), loopback=True)])
+    monkeypatch.setattr(network, "send", send)
+    monkeypatch.setattr(network, "listen", listen)
+    options = ["--interface", "lo", "--endpoint-name", "me", "--network-id", str(network_id), "--listen-port", "5000"]
+    assert network.main([*words.split(), *options, "--multicast-address", "239.1.1.1:777"]) == 0
+    assert done == [*did, *(["close"] if did else [])]
+    given = {"interface": "lo", "multicast_address": "239.1.1.1:777", "listen_port": 5000}
+    defaults = effective({})
+    buffers = {"receive_buffer": defaults.receive_buffer, "offload": defaults.offload}
+    assert made == ([{**given, **buffers}] if did else [])
+    assert capsys.readouterr().out.splitlines()[-1] == "chosen: lo, as asked for"
+
+
+def test_the_name_and_the_interface_of_bare_datagrams_are_chosen_if_they_are_not_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[Any] = []
+    group = SimpleNamespace(close=lambda: made.append("close"))
+    monkeypatch.setattr(network, "MulticastNetwork", noting(made, group))
+    monkeypatch.setattr(network, "chosen", lambda settings: ("eth0", "it is good"))
+    monkeypatch.setattr(network, "listen", lambda *given: made.append(given[2].endpoint))
+    monkeypatch.setattr("socket.gethostname", lambda: "box")
+    monkeypatch.setattr("os.getpid", lambda: 77)
+    assert network.main(["--listen"]) == 0
+    assert (made[0]["interface"], made[1:]) == (None, ["box-77", "close"])
+    for option in ("identity", "policy", "storage-key"):
+        assert network.main([f"--{option}", "x"]) == 2
+        told = f"glue network: --{option} has no effect on bare datagrams; leave it out, or use glue endpoint\n"
+        assert capsys.readouterr().err == told
 
 
 def test_what_a_key_does_to_bare_datagrams(tmp_path: Path) -> None:

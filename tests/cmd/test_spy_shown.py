@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from typing import Any
 
@@ -110,6 +111,8 @@ def test_a_list_of_topics_is_shortened_for_people() -> None:
     }
     assert topic_list.shown(entry) == ["t", "c", "a, b, c, and 1 more", "a, b, c", "2.2"]
     assert topic_list.shown({**entry, "types": ["T"]})[1] == "T"
+    long = topic_list.shown({**entry, "topic": "x" * 81, "publishers": ["p" * 41, "q" * 40]})
+    assert (long[0], long[2]) == ("x" * 79 + "…", "p" * 39 + "…, " + "q" * 40)
 
 
 def test_the_list_of_topics_is_made_at_the_end(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -131,6 +134,31 @@ def test_the_list_of_topics_is_made_at_the_end(monkeypatch: pytest.MonkeyPatch, 
         "x                hall                               0.0",
         "2 samples of further topics are left out",
     ]  # fmt: skip
+
+
+def test_programs_get_the_list_with_rounded_numbers(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    watch, clock = Watched(), Time(0.0)
+    watch.note_types = lambda: None  # type: ignore[attr-defined]
+    third = Sample("x", "y", 12, "text", "hall", "h", 1, 8, 5.0)
+    watch.bus.take(5.0, third)
+    monkeypatch.setattr(topic_list, "open_endpoint", lambda *_, **options: nullcontext("endpoint"))
+    monkeypatch.setattr(topic_list, "Watch", lambda *_: watch)
+    monkeypatch.setattr(common, "wait_for_end", lambda: clock.sleep(5.00049))
+    monkeypatch.setattr(topic_list, "time", clock)
+    assert topics.main(["--list", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["event"], told["seconds"]) == ("topics", 5.0)
+    other = told["topics"][1]
+    assert (other["topic"], other["rate"], other["bytes_rate"]) == ("x", 0.333, 1.4)
+    fields = watching.topic_fields(watch.bus.topics["x"], watch, 5.0)  # type: ignore[arg-type]
+    assert (fields["rate"], fields["bytes_rate"]) == (0.333, 1.4)
+    watch.losses.worst = lambda *_: 0.123456  # type: ignore[method-assign]
+    assert watching.topic_fields(watch.bus.topics["x"], watch, 5.0)["loss"] == 0.1235  # type: ignore[arg-type]
+    watch.bus.topics.clear()
+    watch.roles = Roles()
+    watch.bus.left_out = 0
+    assert topics.main(["--list"]) == 0
+    assert capsys.readouterr().out == "no topics\n"
 
 
 def test_lines_are_printed_until_the_end_and_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,11 @@ def test_mergeable_keys_are_brought_up_to_date_before_and_after(
     assert capsys.readouterr().err == ("" if met else "refused: alone\n")
     people(lambda output: results.append(Terminal(there, output, 7.0).do_once(["set", "k", "1"], is_merging=False)))
     assert there.calls[len(asked) :] == [("set", "k", 1, T)]
+    assert results == [result, True]
+    there._answers["set"] = glue.RefusedError("no")
+    people(lambda output: results.append(Terminal(there, output, 7.0).do_once(["set", "k", "1"], is_merging=False)))
+    people(lambda output: results.append(Terminal(there, output, 7.0).do_once(["set", "k", "1"], is_merging=True)))
+    assert results[2:] == [False, False]
 
 
 def test_a_terminal_carries_out_what_is_typed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -238,6 +243,21 @@ def test_a_model_is_opened_as_the_options_say(
     assert (("wait_until_ready", 7.0) in kept.calls) == waits
 
 
+@pytest.mark.parametrize(("words", "code"), [
+    ("status", 1), ("get k", 1), ("lock d", 1), ("watch k", 0), ("items watch", 1),
+])  # fmt: skip
+def test_a_command_that_is_ended_before_its_answer_has_failed(
+    words: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def end(*_: Any, **__: Any) -> None:
+        raise common.Ended
+
+    there: Any = Calls(model=Calls(**dict.fromkeys(("wait_until_ready", "entry", "items", "lock", "watch"), end)))
+    monkeypatch.setattr(model, "open_endpoint", lambda *_, **options: nullcontext(there))
+    assert model.main(words.split()) == code
+    assert capsys.readouterr().err == ("glue model: ended before there was an answer\n" if code else "")
+
+
 def test_a_watch_without_a_leader_says_so(capsys: Capture) -> None:
     for ready, told in ((True, ""), (False, "no leader in reach; waiting for one\n")):
         there: Any = Calls(wait_until_ready=ready)
@@ -261,6 +281,8 @@ def test_help_is_a_table_of_the_commands(capsys: Capture) -> None:
     assert lines[0] == "get KEY                     Show one key"
     assert lines[6] == "add KEY WHAT                Add to a counter or a set"
     assert lines[-1] == "quit                        End the command"
+    assert model.main(["help", "nothing"]) == 2
+    assert capsys.readouterr().err.startswith("glue model: no command 'nothing'; there are get, items, ")
     assert model.main(["help", "status", "--json"]) == 0
     event = json.loads(capsys.readouterr().out)
     assert (event["command"], event["usage"], event["meaning"]) == (
