@@ -29,6 +29,7 @@ from tests.mutants.probes import CAPACITY, VARIABLE
 EVENTS = "MUTANTS_EVENTS"  # where to write a line for each thing that happens
 CHOSEN = "MUTANTS_CHOSEN"  # a file with the tests to run, in order; without it all that were collected
 REQUESTS = "MUTANTS_REQUESTS"  # the number of a file, from which requests are read, one a line
+LONGEST_CAUSE = 300  # letters of what pytest says about a failed test
 STOP = "stop"  # instead of a request: end the child that runs
 
 
@@ -47,6 +48,7 @@ class _Teller:
         self._hits: mmap.mmap | None = None
         self._shared = bytearray(CAPACITY)  # what fixtures of more than one test and the collection reached
         self.failed = self._ran = False
+        self._why = ""
         if VARIABLE in os.environ:
             with Path(os.environ[VARIABLE]).open("r+b") as file:
                 self._hits = mmap.mmap(file.fileno(), CAPACITY)
@@ -86,16 +88,19 @@ class _Teller:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         self._reached()
         self.failed = self._ran = False
+        self._why = ""
         self.tell(event="start", test=item.nodeid)
         began = time.monotonic()
         result = yield
         outcome = "failed" if self.failed else "passed" if self._ran else "skipped"
         seconds = round(time.monotonic() - began, 4)
-        self.tell(event="end", test=item.nodeid, outcome=outcome, seconds=seconds, hits=self._reached())
+        self.tell(event="end", test=item.nodeid, outcome=outcome, seconds=seconds, hits=self._reached(), why=self._why)
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.failed = self.failed or report.failed
+        if report.failed:
+            self._why = report.longreprtext[-LONGEST_CAUSE:]
         self._ran = self._ran or (report.when == "call" and not report.skipped)
 
     @pytest.hookimpl(wrapper=True)

@@ -210,6 +210,16 @@ def test_what_older_sources_reached_is_found_by_the_names_of_functions(tree: Pat
     assert known["tests"][0]["hits"] == {"glue/x.py": "4"}
 
 
+@pytest.mark.parametrize(("outcome", "holds"), [("passed", True), ("failed", False)])
+def test_what_failed_while_it_was_recorded_is_recorded_again(tree: Path, outcome: str, holds: bool) -> None:
+    path = tree / "tests" / "test_x.py"
+    path.write_text("")
+    recorder = Recorder(["tests/test_x.py"], {}, tree / "reach.jsonl")
+    record = {"digest": digest(b""), "tests": [{"test": "t", "outcome": outcome}]}
+    assert recorder._holds(record, path) == holds
+    assert not recorder._holds({**record, "digest": "of another text"}, path)
+
+
 def test_a_bug_is_planted_in_functions_that_are_imported_already(tmp_path: Path) -> None:
     path = tmp_path / "planted_here.py"
     lines = [

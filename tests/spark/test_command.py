@@ -24,7 +24,7 @@ from spark.replay.__main__ import main as replay
 from tests.spark.conftest import BRIEF
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = 200.0  # seconds, also for a Java to start on a machine that is busy
 PRESSES = 8  # of a Ctrl-C that is held
 Connect = Callable[[], SparkSession]
 
@@ -80,6 +80,20 @@ def test_a_capture_that_is_not_there_is_told_at_once(
     (line,) = capfd.readouterr().err.splitlines()
     assert str(missing) in line
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("main", "words"),
+    [(analyze, ["a.pcap"]), (analyze, ["--output", "x"]), (convert, ["a.pcap"]), (convert, ["--output", "x"]),
+     (live, ["captures"]), (live, ["--output", "x"]), (replay, [])],
+)  # fmt: skip
+def test_what_has_to_be_named_is_asked_for(
+    main: Callable[[list[str]], int], words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "the following arguments are required" in capfd.readouterr().err
 
 
 def test_what_no_user_can_have_caused_is_not_hidden() -> None:

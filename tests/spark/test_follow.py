@@ -101,9 +101,9 @@ def test_a_file_that_is_deleted_before_it_is_read_is_told_and_the_others_are_rea
     for part in parts:
         assert isinstance(part, Part)
         told += [row[TALLY] for batch in reader.read(part) for row in batch.to_pylist() if row[TALLY]]
-    assert {row["file"]: row["fault"] for row in told} == {
-        str(gone): "it was deleted before it was read",
-        str(stays): None,
+    assert {row["file"]: (row["fault"], row["faults"], row["records"]) for row in told} == {
+        str(gone): ("it was deleted before it was read", 1, 0),
+        str(stays): (None, 0, 1),
     }
     stays.unlink()
     assert reader.latestOffset() == end  # else what comes later would be read twice
