@@ -31,7 +31,7 @@ def test_each_question_has_one_answer_word_for_word() -> None:
         "still": 0.0, "stuck": False, "oldest": ["a/b", 0.0],
     }  # fmt: skip
     share = [1, 0, "p" * 16, "publisher", 1]
-    told = {"member": MEMBER}
+    told: Any = {"member": MEMBER}
     assert trial.ask(ask="where") == [{"tell": "where", **NAMES, "home": "", "epoch": 0, "covers": 1}]
     assert trial.join() == [
         {"tell": "joined", **NAMES, **told, "epoch": 1},

@@ -237,9 +237,12 @@ def follower() -> Ballot:
     return ballot
 
 
-def copy(ballot: Ballot, now: float = 0.1, peer: str = TWO, epoch: int = 1, **more: Any) -> dict[str, Any]:
-    """A home tells what is done; returns what it is told."""
-    ballot.take(now, peer, "copy", {"epoch": epoch, "at": 5, **more})
+def copy(
+    ballot: Ballot, now: float = 0.1, peer: str = TWO, epoch: int = 1, follows: int | None = None, **more: Any
+) -> dict[str, Any]:
+    """A home tells what is done, all of it or what follows; returns what it is told."""
+    since = {} if follows is None else {"from": follows}
+    ballot.take(now, peer, "copy", {"epoch": epoch, "at": 5, **since, **more})
     ((to, ask, head),) = ballot.stored()
     assert (to, ask, head["epoch"], head["at"]) == (peer, "copied", epoch, 5)
     return head
@@ -256,8 +259,8 @@ def test_a_voter_copies_parts_in_their_order_and_then_changes_that_follow() -> N
     assert ballot.done == {}
     assert copy(ballot, part=[1, 2], to=3, done=[entry(4, 6)])["copied"] == [1, 3]
     assert [*ballot.done[STREAM]] == [(1, 2), (4, 6)]
-    assert copy(ballot, **{"from": 2}, to=4, done=[entry(2, 3)])["copied"] == [1, 3], "one is missing"
-    assert copy(ballot, **{"from": 3}, to=5, done=[entry(2, 3), entry(1, 2, "u")]) == {
+    assert copy(ballot, follows=2, to=4, done=[entry(2, 3)])["copied"] == [1, 3], "one is missing"
+    assert copy(ballot, follows=3, to=5, done=[entry(2, 3), entry(1, 2, "u")]) == {
         "epoch": 1, "promise": 1, "copied": [1, 5], "at": 5,
     }  # fmt: skip
     assert [*ballot.done[STREAM]] == [(1, 3), (4, 6)]
@@ -286,9 +289,10 @@ def test_what_a_voter_has_to_store_is_known_until_it_is_stored() -> None:
 def test_200000_streams_are_copied_at_most() -> None:
     for limit_left in (0, 1):
         ballot = follower()
-        ballot.done = dict.fromkeys(range(200_000 - limit_left))  # type: ignore[assignment]  # others
+        others: Any = dict.fromkeys(range(200_000 - limit_left))
+        ballot.done = others
         ballot.copied = (1, 0)
-        copy(ballot, **{"from": 0}, to=2, done=[entry(1, 2, "x"), entry(1, 2, "y")])
+        copy(ballot, follows=0, to=2, done=[entry(1, 2, "x"), entry(1, 2, "y")])
         assert [Stream("a" * 16, 7, topic) in ballot.done for topic in "xy"] == [bool(limit_left), False]
         copy(ballot, part=[0, 2], to=3, done=[])
         ballot._arriving = ballot.done
