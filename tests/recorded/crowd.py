@@ -7,6 +7,7 @@ from zlib import crc32
 
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
+from tests.recorded.clusters import mqtt_doors
 from tests.recorded.damage import mqtt_damage
 from tests.recorded.doors import DoorStory, mqtt_limits, mqtt_rights, run_words
 from tests.recorded.moves import mqtt_moves
@@ -145,6 +146,7 @@ class Crowd:
 DOORS: dict[str, Callable[[], str]] = {
     "mqtt-cluster": mqtt_cluster,
     "mqtt-damage": mqtt_damage,
+    "mqtt-doors": mqtt_doors,
     "mqtt-limits": mqtt_limits,
     "mqtt-moves": mqtt_moves,
     "mqtt-rights": mqtt_rights,

@@ -138,8 +138,8 @@ class DoorStory:
         told = [f"[{text}]" for text in self.aside]
         for name, device in list(self.devices.items()):
             packets = device.read()
-            self.owed.setdefault(device, []).extend(filter(None, [_answer(one) for one in packets]))
-            said = [_words(one, device.version) for one in packets]
+            self.owed.setdefault(device, []).extend(filter(None, [answer_to(one) for one in packets]))
+            said = [packet_words(one, device.version) for one in packets]
             if device.is_closed():
                 said.append(f"closed: {device.client.reason}")
                 if name in self.devices:
@@ -165,7 +165,7 @@ class DoorStory:
         return "\n".join(self.lines) + "\n"
 
 
-def _answer(sent: Sent) -> bytes:
+def answer_to(sent: Sent) -> bytes:
     """What a client answers to a packet."""
     if sent.kind == 3:
         qos, at = sent.flags >> 1 & 3, 2 + int.from_bytes(sent.body[:2], "big")
@@ -174,7 +174,8 @@ def _answer(sent: Sent) -> bytes:
     return mqtt.acknowledge(answers[sent.kind], int.from_bytes(sent.body[:2], "big")) if sent.kind in answers else b""
 
 
-def _words(sent: Sent, version: int) -> str:
+def packet_words(sent: Sent, version: int) -> str:
+    """A packet of a broker in words."""
     if sent.kind != 3:
         return f"{NAMES[sent.kind]} {sent.body[:40].hex()}".rstrip()
     found = mqtt.publication(sent, version)

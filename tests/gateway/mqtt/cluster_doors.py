@@ -36,12 +36,12 @@ class Log:
 class Door:
     """A life of a door, with the model's replica that it sees."""
 
-    def __init__(self, log: Log, number: int, life: int, now: float) -> None:
+    def __init__(self, log: Log, number: int, life: int, now: float, limits: Limits | None = None) -> None:
         self.log = log
         self.now = now
         self.number = number
         self.shared = Shared(f"door{number}-{life}", lambda: self.now + EPOCH)
-        self.broker = ClusterBroker(Everybody(), Random(life), self.shared, Limits(session_expiry=1e6))
+        self.broker = ClusterBroker(Everybody(), Random(life), self.shared, limits or Limits(session_expiry=1e6))
         self.sweeping = Sweeping(self.broker)
         self.proposed: list[Operation] | None = None
         self.is_reachable = True

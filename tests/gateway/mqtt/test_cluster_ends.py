@@ -136,3 +136,15 @@ def test_a_session_that_moves_keeps_the_options_of_its_subscriptions() -> None:
     assert [(one.no_local, one.retain_as_published) for one in session.subscriptions.values()] == [
         (False, False), (False, False), (True, False), (False, True), (True, True), (False, False),
     ]  # fmt: skip
+
+
+def test_what_a_client_leaves_behind_counts_as_waiting_until_it_is_committed() -> None:
+    cluster = Cluster()
+    door = cluster.doors[0]
+    for number, raw in enumerate((HOUR, b"")):
+        device = cluster.connect(door, f"m{number}", raw=raw, will=("w", bytes(1_000), 1, False))
+        assert door.shared.size == 0
+        device.leave()
+        assert door.shared.size > 1_000, "its will waits"
+        cluster.settle()
+        assert (door.shared.size, door.shared.is_full) == (0, False)

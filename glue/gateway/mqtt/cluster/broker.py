@@ -263,10 +263,9 @@ class ClusterBroker(Delivering):
             return
         will = None if session.will is None else {"will": will_value(session.will)}
         operations = self.leaving(now, mark(session.client_id), unit.owner, session.expiry, will)
-        unit.add(*operations)
+        self.shared.extend(unit, operations)
         self._left[session.client_id] = _outcome(unit.owner, session.expiry, operations)
         self.shared.claims.pop(session.client_id)
-        self.shared.is_urgent = True
 
     def leaving(
         self, now: float, hash: str, owner: Owner, expiry: float, will: dict[str, Any] | None

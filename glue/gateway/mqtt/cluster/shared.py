@@ -158,6 +158,14 @@ class Shared:
         self.size += unit.size
         self.noted += 1
 
+    def extend(self, unit: Unit, operations: Sequence[Operation]) -> None:
+        """Add operations to a unit that was proposed and is not under way yet; they are for the next commit."""
+        before = unit.size
+        unit.add(*operations)
+        self.size += unit.size - before
+        self.noted += 1
+        self.is_urgent = True
+
     def offer(self, now: float, entry: Entry, ids: Sequence[int] = ()) -> None:
         """Propose a run of messages; with `ids`, the packet ids of QoS 2 that the sender's session must remember."""
         run, count = entry.run, entry.run.count
@@ -174,11 +182,7 @@ class Shared:
             self.propose(unit)
         elif ids:
             self.note("in", entry.sender, list(ids))
-        before = unit.size
-        unit.add(*self.publication(now, entry))
-        self.size += unit.size - before
-        self.noted += 1
-        self.is_urgent = True
+        self.extend(unit, self.publication(now, entry))
 
     def publication(self, now: float, entry: Entry) -> list[Operation]:
         """The operations that publish a run, once they are committed."""
