@@ -43,6 +43,14 @@ class Application:
             await self._pass_on(scope, receive, send)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.Event()
+        try:
+            await self._request(scope, receive, send, gone)
+        except aiohttp.ClientConnectionError:
+            if not gone.is_set():  # else there is nobody to tell
+                raise
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send, gone: asyncio.Event) -> None:
         path = scope.get("raw_path") or scope["path"].encode()
         root = scope.get("root_path", "").encode()
         path = path[len(root) :] if root and path.startswith(root) else path
@@ -51,7 +59,6 @@ class Application:
         target = where + (f"?{query.decode()}" if query else "")
         headers = [(k.decode(), v.decode("latin-1")) for k, v in scope["headers"] if k.lower() not in NOT_PASSED]
         has_body = any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
-        gone = asyncio.Event()
         body = _body(receive, gone) if has_body else None
         async with (
             aiohttp.ClientSession(auto_decompress=False) as session,
@@ -62,7 +69,7 @@ class Application:
         ):  # fmt: skip
             told = [(name.lower(), value) for name, value in answer.raw_headers if name.lower() not in NOT_PASSED]
             await send({"type": "http.response.start", "status": answer.status, "headers": told})
-            watching = asyncio.create_task(_until_gone(receive, gone))
+            watching = asyncio.create_task(_until_gone(receive))
             try:
                 await _answer(answer.content, send, watching)
             finally:
@@ -84,19 +91,18 @@ async def _answer(content: aiohttp.StreamReader, send: Send, watching: asyncio.T
 
 
 async def _body(receive: Receive, gone: asyncio.Event) -> AsyncIterator[bytes]:
-    """Yield the body of a request as it comes."""
+    """Yield the body of a request as it comes. Raises ConnectionError if the client goes before its end."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             gone.set()
-            return
+            raise ConnectionError("the client went before the end of its body")
         yield message.get("body", b"")
         if not message.get("more_body", False):
             return
 
 
-async def _until_gone(receive: Receive, gone: asyncio.Event) -> None:
+async def _until_gone(receive: Receive) -> None:
     """Wait until the client is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    gone.set()
