@@ -143,6 +143,9 @@ def test_a_keeper_that_comes_gets_what_waits_and_learns_what_is_over(monkeypatch
     assert sender.told() == [(YOU, Told([], [], [Id(ME, 7, 2)], [], []))]
     (message, *done) = published.rung(15.0)
     assert message.topic == "t"
+    metadata = message.options.metadata  # by which receivers know a second copy, of a keeper
+    assert metadata is not None
+    assert metadata.properties == {"$delayed": f"{ME}/7/3"}
     assert sender.told(done) == [(YOU, Told([], [Id(ME, 7, 3)], [], [], []))]
     (tell,) = sender.durability.on_placed
     tell(True)

@@ -11,12 +11,22 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import glue
 import glue.aio
+from glue.endpoint.consuming import Consuming
+from glue.endpoint.deadlines import DeadlineWatch
+from glue.endpoint.delays import Delays
+from glue.endpoint.durability import Durability
 from glue.endpoint.fork import heirs
+from glue.endpoint.placed import PlacedKept
+from glue.endpoint.qos_matching import Matching
+from glue.endpoint.requests import Requests
+from glue.endpoint.wills import Holder
+from glue.simulation import World
 from tests.network.listening import free_port
 from tests.support.lan import PATIENCE, Ear, Lan, listen
 
@@ -165,3 +175,39 @@ def test_nor_does_one_of_an_event_loop(lan: Lan) -> None:
                     assert not second.closed
 
     asyncio.run(fork())
+
+
+def test_no_lock_that_a_thread_of_the_parent_holds_stops_its_child() -> None:
+    any: Any = None
+    core: Any = World().endpoint("a")._core
+    identity = core.identity
+    parts: list[Any] = [
+        Consuming(core, any, any, True), DeadlineWatch([], 1.0, "", any, any, any, any, True), Delays(any, core),
+        Durability(identity, any, core.statistics), PlacedKept(any, any, True, any, lambda: 0.0, 1.0),
+        Matching(("a", "id", 1), any, core.statistics, any, any, True), Requests(identity, {}, core.statistics),
+        Holder("id", any, any, any, any), core.open_history(any),
+    ]  # fmt: skip
+    held, over = threading.Event(), threading.Event()
+
+    def lock_of(part: Any) -> Any:
+        return part.lock if hasattr(part, "lock") else part._lock
+
+    def hold() -> None:
+        for part in parts:
+            lock_of(part).acquire()
+        held.set()
+        over.wait(PATIENCE)
+        for part in parts:
+            lock_of(part).release()
+
+    def use() -> None:
+        assert [type(part).__name__ for part in parts if not lock_of(part).acquire(blocking=False)] == []
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(PATIENCE)
+    assert [part for part in parts if lock_of(part).acquire(blocking=False)] == []
+    code = in_child(use)
+    over.set()
+    thread.join()
+    assert code == 0

@@ -98,7 +98,7 @@ def test_a_delivery_becomes_a_record_with_all_that_it_says() -> None:
     assert (record.type, record.codec, record.properties) == ("kind", None, {"p": "q"})
     record = record_of(delivery("t", 5, {"a": 1}, metadata=Metadata(None, "packed"), encoded=[memoryview(b"packed")]))
     assert (record.payloads, record.flags, record.codec, record.properties) == ([b"packed"], 0, "packed", {})
-    assert record_of(delivery("t", 5, b"raw")).flags == 0
+    assert (record_of(delivery("t", 5, b"raw")).flags, record.clock) == (0, 0)
 
 
 def test_messages_that_follow_each_other_soon_are_joined() -> None:
@@ -220,6 +220,14 @@ def test_many_ranges_are_told_in_parts() -> None:
     assert [len(told["durable"]) for _, told in disk.told()] == [4096, 2]
 
 
+def test_only_ranges_of_one_topic_that_follow_each_other_are_told_as_one() -> None:
+    disk = Disk()
+    ranges = [("t", 1, 2), ("u", 5, 6), ("t", 6, 7), ("t", 9, 10), ("t", 7, 8), ("t", 8, 9)]
+    disk.keeping._tell("durable", [(Stream(YOU, 3, topic), first, stop) for topic, first, stop in ranges])
+    ((_, told),) = disk.told()
+    assert told == {"durable": [["t", 1, 2], ["u", 5, 6], ["t", 6, 7], ["t", 9, 10], ["t", 7, 9]]}
+
+
 def failing(monkeypatch: pytest.MonkeyPatch, disk: Disk, name: str, error: StorageError | None) -> None:
     if error is None:
         monkeypatch.undo()
@@ -283,6 +291,24 @@ def test_what_a_sync_does_not_bring_to_the_disk_is_refused(monkeypatch: pytest.M
     assert (disk.told(), disk.statistics["syncs"], disk.statistics["storage failures"]) == (refused, 0, 1)
     disk.keeping.sync(10.0)
     assert disk.told() == []
+
+
+def test_a_disk_that_has_failed_is_neither_synced_nor_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk()
+    disk.durability.want(YOU, 3)
+    disk.keeping.store(10.0, [delivery("t", 1)])
+    disk.keeping.failure = disk.keeping._log.failure = "broken"
+    for name in ("sync", "retain", "repair"):
+        failing(monkeypatch, disk, name, StorageError("touched"))
+    disk.keeping.commit(70.0, 1e9)
+    assert disk.told() == [(TOPIC, {"refused": [["t", 1, 2]], "cause": "broken"})]
+    assert (disk.keeping.failure, disk.keeping.deadline) == ("broken", inf)
+    assert (disk.statistics["syncs"], disk.statistics["storage failures"], disk.seen) == (0, 0, [(True, 1)])
+    memory = Disk(on_disk=False)
+    memory.keeping.store(10.0, [delivery("t", 1)])
+    memory.keeping.commit(70.0, 1e9)  # there is nothing to clean
+    assert (memory.keeping.failure, memory.keeping.deadline) == ("", inf)
+    assert memory.statistics == {"messages kept": 1, "syncs": 1}
 
 
 def test_old_messages_are_removed_a_minute_after_something_was_stored(

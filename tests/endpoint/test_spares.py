@@ -10,6 +10,7 @@ import pytest
 
 from glue.contract import Delivery, Missed
 from glue.endpoint import placed as spares
+from glue.endpoint.keeper import Kept
 from glue.endpoint.message import delivery_weight
 from glue.endpoint.placed import SETTLE, PlacedKept
 
@@ -33,6 +34,7 @@ class Place:
             handled=lambda delivery: self.counted.update(done=1), keep=lambda delivery: self.counted.update(kept=1),
         )  # fmt: skip
         writer: Any = SimpleNamespace(submit=lambda delivery: self.stored.append(delivery.sequence))
+        self.plain = Kept(writer, owner, counts)
         self.kept = PlacedKept(writer, owner, counts, self.chosen.__contains__, lambda: self.now, 5.0)
         self.missed: list[float] = []
 
@@ -111,3 +113,19 @@ def test_news_of_a_gap_has_the_keeper_compare_with_others() -> None:
     place.kept.on_missed = lambda: place.missed.append(place.now)
     place.kept._deliver(Missed("t", "you", YOU, 1, "lost", ()))
     assert (place.missed, place.counted) == ([100.0], {})
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_what_is_stored_is_copied_out_of_a_buffer_that_is_used_again(counts: bool) -> None:
+    place = Place("mine", counts=counts)
+    for kept in (place.plain, place.kept):
+        buffer = bytearray(b"xy")
+        event = delivery("mine", 1, b"x")
+        encoded: Any = [memoryview(buffer)]
+        event.encoded = encoded
+        kept._deliver(event)
+        buffer[:] = b"zz"
+        assert event.encoded == [b"xy"]
+    assert place.counted == {"handled": 2, **({} if counts else {"kept": 2})}
+    place.plain._deliver(Missed("t", "you", YOU, 1, "lost", ()))
+    assert place.stored == [1, 1]
