@@ -9,7 +9,12 @@ from typing import Any, cast
 import pytest
 
 import glue
+from glue.contract import Delivery
+from glue.endpoint.message import Message
+from glue.endpoint.queues import Kept, MessageBuffer
+from glue.endpoint.shared import SharedDeliveries, SharedMessages
 from glue.endpoint.wanted import GROUP_NAME, PATTERNS, Wanted
+from tests.endpoint.owners import Owner
 
 ME = "a" * 16
 KEPT = glue.QoS(durability="transient_local", history=glue.keep_last(5), deadline=2.0)
@@ -84,6 +89,12 @@ def test_what_is_announced(pattern: Any, asking: dict[str, Any], interests: list
             ("a", {"group": name}, f"expected 1 to {GROUP_NAME} characters without / . and #")
             for name in ("", "n" * (GROUP_NAME + 1), "a+", "a#", "a/", "\0", 7)
         ],
+        ("a", {"consumer": "a/b"}, r"^consumer='a/b': expected 1 to 200 characters without / \+ and #$"),
+        ("a", {"qos": "EVENT"}, r"^qos='EVENT': expected a glue.QoS, such as glue.EVENT$"),
+        *[
+            ("a", {"deadline": wrong}, f"^deadline={wrong!r}: expected seconds, at least 0.001$")
+            for wrong in (0.0009, True, "1", float("inf"))
+        ],
     ],
 )
 def test_options_that_do_not_fit_are_refused_in_words(pattern: Any, asking: dict[str, Any], words: str) -> None:
@@ -133,9 +144,38 @@ def test_a_quality_of_service_stands_for_options_that_are_not_given(
         ("a", DROPPED, ("block", 9), ("drop_oldest", 9)),
         ("a", DROPPED, ("drop_newest", None), ("drop_newest", None)),
         ("a/+", DROPPED, ("block", None), ("drop_oldest", None)),
+        (["a", "a/+"], DROPPED, ("block", None), ("drop_oldest", None)),
+        (["a", "b"], DROPPED, ("block", None), ("drop_oldest", 5)),
     ],
 )
 def test_a_quality_of_service_makes_the_queue_if_nothing_else_does(
-    pattern: str, qos: glue.QoS | None, given: tuple[str, int | None], queue: tuple[str, int | None]
+    pattern: Any, qos: glue.QoS | None, given: tuple[str, int | None], queue: tuple[str, int | None]
 ) -> None:
     assert wanted(pattern, **({} if qos is None else {"qos": qos})).queueing(*given) == queue
+
+
+def read(made: Wanted, handler: Any, payload_only: bool, queue: Any, *more: bool) -> tuple[Any, bool, Any]:
+    return made.reader(handler, payload_only, queue, lambda told: None, lambda: 0.0, *more)
+
+
+def test_each_kind_of_subscription_reads_from_its_own_queue() -> None:
+    owner: Any = Owner()
+    kept, got = Kept(owner, lambda: 0.0), list[Any]()
+    assert read(wanted("a"), got.append, True, kept) == (got.append, True, kept)
+    assert read(wanted("a"), None, False, kept) == (None, False, kept)
+    room: Any = SimpleNamespace(around=lambda handler, payload_only: (handler, payload_only))
+    assert read(wanted("a", consumer="c"), print, True, room) == ((print, True), False, room)
+    group = wanted("a", group="g")
+    handler, payload_only, queue = read(group, None, True, kept)
+    assert (handler, payload_only, type(queue)) == (None, False, SharedMessages)
+    handler, payload_only, queue = read(group, print, True, kept, True)
+    assert (handler, payload_only, type(queue)) == (print, True, SharedDeliveries)
+    for payload_only, more in ((True, ()), (False, (True,)), (False, ())):
+        handler, gets_payloads, queue = read(group, got.append, payload_only, kept, *more)
+        assert (gets_payloads, queue) == (False, kept)
+        handler(Message(5, 1, Delivery("t", [5], None, "b", "id-b", 1, 1, 0.0, False, ())))
+        assert (got.pop() == 5) is payload_only
+    buffer = MessageBuffer("drop_oldest", 1, 1 << 20, owner, lambda: 0.0)
+    with pytest.raises(glue.ConfigurationError) as caught:
+        read(group, None, False, buffer)
+    assert str(caught.value) == 'group=…: a shared subscription has the policy "block", as it loses nothing'
