@@ -43,13 +43,15 @@ def test_a_failure_is_logged_with_its_message(payload_only: bool, caplog: pytest
         if (item if payload_only else item.payload) == "p7":
             raise KeyError
 
-    reader = Reader(handle, payload_only=payload_only)
-    many = delivery(5, 4)
-    reader.put(many)
-    (record,) = caplog.records
-    told = repr(glue.Message("p7", 7, many))
-    assert record.getMessage() == f"the handler of 't' failed on {told}; further failures are counted"
-    assert "7" in told
+    for among in (delivery(5, 4), delivery(7)):
+        caplog.clear()
+        reader = Reader(handle, payload_only=payload_only)
+        reader.put(among)
+        (record,) = caplog.records
+        told = repr(glue.Message("p7", 7, among))
+        assert record.getMessage() == f"the handler of 't' failed on {told}; further failures are counted"
+        assert "#7" in told
+        assert "p7" in told
 
 
 @pytest.mark.parametrize("payload_only", [False, True])
@@ -174,6 +176,7 @@ def test_a_handler_behind_a_buffer_has_a_thread_of_its_own(payload_only: bool) -
     reader = Reader(handle, "drop_oldest", payload_only=payload_only)
     reader.put(delivery(1))
     assert began.wait(PATIENCE)
+    assert reader.subscription._thread.daemon  # it keeps no program from ending
     reader.put(delivery(2, 3), LOST)
     gate.set()
     reader.subscription._join(PATIENCE)

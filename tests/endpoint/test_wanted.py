@@ -34,6 +34,7 @@ def wanted(pattern: Any, /, **asking: Any) -> Wanted:
     ("pattern", "asking", "interests"),
     [
         ("a/+", {}, ["a/+"]),
+        ("a", {"deadline": 0.001}, ["a"]),
         (("a", "b/#"), {}, ["a", "b/#"]),
         (["a", "b"], {"local": False, "deadline": 1}, ["a", "b"]),
         ("a", {"max_rate": 1000}, ["$glue/limited/1/a"]),
