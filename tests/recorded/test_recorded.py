@@ -25,6 +25,7 @@ from tests.recorded.models import MODELS
 from tests.recorded.networks import NETWORKS
 from tests.recorded.readers import READERS
 from tests.recorded.scenes import SCENES
+from tests.recorded.sealing import SEALING
 from tests.recorded.small import SMALL
 from tests.recorded.stores import STORES
 from tests.recorded.transports import TRANSPORTS
@@ -54,6 +55,7 @@ RUNS: dict[str, Callable[[], str]] = {
     **WISHES,
     **COMMANDS,
     **HTTP,
+    **SEALING,
 }
 
 
