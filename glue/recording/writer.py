@@ -78,6 +78,7 @@ class McapWriter:
             )
             self.messages += 1
             self.bytes += len(message.payload)
+        self._file.flush()  # parts that became small are written, too
 
     def close(self) -> None:
         """Write the rest and the index. Raises OSError; the file is closed all the same."""

@@ -83,7 +83,9 @@ def test_a_command_returns_its_code_and_its_events_have_its_form(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged: list[Any] = []
-    monkeypatch.setattr(logs, "begin", lambda prog, arguments: logged.append((prog, arguments.log_level)))
+    monkeypatch.setattr(
+        logs, "begin", lambda prog, arguments: logged.append((prog, getattr(arguments, "log_level", "")))
+    )
 
     def run(arguments: Namespace, output: CommandOutput) -> int:
         output.event("done", "it is done", seconds=arguments.duration)
@@ -94,6 +96,9 @@ def test_a_command_returns_its_code_and_its_events_have_its_form(
     assert executed(run) == 7
     assert capsys.readouterr().out == "it is done\n"
     assert logged == [("glue thing", "warning")] * 2
+    without = common.Parser(prog="glue small")
+    assert common.execute(without, lambda arguments, output: output.event("x", "a line") or 4, []) == 4  # type: ignore[func-returns-value]
+    assert capsys.readouterr().out == "a line\n"
 
 
 def test_what_a_setting_is_called_on_the_command_line() -> None:
@@ -185,6 +190,7 @@ def test_a_signal_ends_a_command_where_it_waits_and_a_second_one_kills() -> None
         raise AssertionError("it went on")
 
     with handlers_kept() as before:
+        common._ending.asked = True  # an earlier command of this process was ended
         assert executed(run) == 0
         assert {int(number): signal.getsignal(number) for number in common.ENDING_SIGNALS} == before
 
