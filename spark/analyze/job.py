@@ -8,7 +8,6 @@ pair of endpoints and interval.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -246,15 +245,3 @@ def _timed(rows: DataFrame, measure: str, column: str, names: Any) -> DataFrame:
         sql.col(column).alias("value_ns"),
         "interval",
     )
-
-
-def error_of(relations: Sequence[Relation]) -> float | None:
-    """Return the largest error of the offset of two clocks in nanoseconds, None if unknown."""
-    bounds = [relation.bound for relation in relations]
-    known = [bound for bound in bounds if bound is not None]
-    return max(known) if len(known) == len(bounds) and known else None
-
-
-def seconds(nanoseconds: float) -> float:
-    """Convert nanoseconds to seconds."""
-    return math.floor(nanoseconds) / SECOND
