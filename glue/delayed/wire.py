@@ -21,8 +21,6 @@ import orjson
 
 from glue.contract import BULK
 from glue.contract.metadata import DELAYED, PROPERTIES, PROPERTIES_SIZE, Metadata
-from glue.errors import TopicError
-from glue.topics import check_topic
 from glue.topics.bundle import INTEGER_LIMIT, MalformedBundleError, MessageGroup, body_of, decode
 
 PREFIX: Final = "$glue/delayed/"
@@ -178,10 +176,6 @@ def _put(entry: list[Any], group: MessageGroup) -> Put:
         raise MalformedError("name")
     if len(group.payloads) != 1 or group.topic.startswith("$glue/"):
         raise MalformedError("message")
-    try:
-        check_topic(group.topic)
-    except TopicError:
-        raise MalformedError("topic") from None
     return Put(
         _id(entry[:3]), name, _integer(wait, 0, WAIT_LIMIT), _integer(priority, 0, BULK), _integer(reliable, 0, 1) == 1,
         group,
