@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.analyze.job import Analysis, analyze, error_of
+from spark.analyze.job import Analysis, analyze
 from spark.convert import frames
 from tests.spark.scenario import CLOCKS, END, MESSAGES, ROOMS, Scenario
 from tests.spark.truth import Outcome
@@ -135,7 +135,8 @@ def test_offset_and_drift_of_each_clock_are_within_their_bounds(found: Found) ->
         drift = (1 + CLOCKS[other][1]) / (1 + CLOCKS[one][1]) - 1
         assert relation.drift_bound is not None
         assert abs(relation.drift - drift) <= relation.drift_bound
-        assert (error_of([relation]) or 0) < 3e6  # the least round trips are 2 to 4 ms
+        assert relation.bound is not None
+        assert relation.bound < 3e6  # the least round trips are 2 to 4 ms
 
 
 def true_round_trips(found: Found, owner: str, acker: str) -> list[float]:
