@@ -123,7 +123,7 @@ def test_a_tag_needs_room_among_the_properties() -> None:
 def test_a_keeper_holds_65536_messages_and_64_megabytes_at_most() -> None:
     for taken, size, more in ((65_535, 0, 2), (1, (64 << 20) - 20, 3)):
         here = store(None)
-        here.held = dict.fromkeys(range(taken))  # type: ignore[arg-type]  # others
+        here.held = dict.fromkeys(range(taken))  # type: ignore[assignment, arg-type]  # others
         here.size = size
         puts = [sized(10, number) for number in range(1, more + 1)]
         give(here, *puts)
@@ -140,7 +140,7 @@ def test_a_keeper_holds_65536_messages_and_64_megabytes_at_most() -> None:
 
 def test_65536_ends_are_remembered() -> None:
     here = store(None)
-    here._ended = OrderedDict.fromkeys([put(1).id, put(2).id, *range(65_533)])  # type: ignore[list-item]  # others
+    here._ended = OrderedDict.fromkeys([put(1).id, put(2).id, *range(65_533)])  # others
     for number, forgotten in ((3, []), (4, [1]), (5, [1, 2])):
         here.kept(0.0, put(number).id)
         give(here, put(1), put(2), put(3))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hashlib import blake2s
+from typing import Any
+
 import pytest
 
 from glue.history import eras
@@ -49,9 +52,9 @@ def test_a_digest_tells_of_the_streams_of_its_era_in_any_order() -> None:
 
 
 def test_only_streams_that_changed_are_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, hashes, good, hashed = log_of(("a", 1, 10.0), ("b", 1, 10.0)), eras.Hashes(), eras.blake2s, list[str]()
+    log, hashes, good, hashed = log_of(("a", 1, 10.0), ("b", 1, 10.0)), eras.Hashes(), blake2s, list[str]()
 
-    def noted(data: bytes, **more: int) -> object:
+    def noted(data: bytes, **more: Any) -> object:
         hashed.append(data.decode().rpartition("/")[2])
         return good(data, **more)
 
