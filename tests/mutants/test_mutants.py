@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 
+from tests.docs import test_limits
 from tests.mutants import trial
 from tests.mutants.__main__ import Run, parse, sample
-from tests.mutants.copies import ROOT, digest
+from tests.mutants.copies import ROOT, Copy, digest
 from tests.mutants.exempt import EXEMPT
 from tests.mutants.operators import Mutant, is_a_program, mutants_of
 from tests.mutants.planting import NotPlantedError, functions, plant
 from tests.mutants.probes import MODULE, Prober
-from tests.mutants.reach import Recorder
+from tests.mutants.reach import Places, Reach, Recorder
 
 SOURCE = '''"""What it is."""
 
@@ -239,6 +240,22 @@ def test_a_bug_is_planted_in_functions_that_are_imported_already(tmp_path: Path)
         text = path.read_text()
         with pytest.raises(NotPlantedError):
             plant(path.name, text, text.replace(before, after), 3 if "b" in before else 5, functions())
+
+
+def test_a_constant_outside_of_functions_is_first_compared_with_the_page_of_limits(tmp_path: Path) -> None:
+    source = "LIMIT = 10\n\n\ndef within(a: int) -> bool:\n    return a < LIMIT + 1\n"
+    places = Places({"glue/x.py": source}, {"glue/x.py": Prober().instrument(source)[1]})
+    user, page, other = "tests/test_x.py::test_it", *map(trial.PAGE_TEST.format, ("glue/x.py", "glue/y.py"))
+    reach = Reach({user: {"glue/x.py": 1}, page: {}, other: {}}, {user: 0.1, page: 0.2, other: 0.1})
+    bench = trial.Bench(Copy(tmp_path / "copy", [], tmp_path), tmp_path, reach, places, set(), 9.0)
+    assert bench._chosen(Mutant("glue/x.py", 1, 8, 10, "11", "constant")) == ([page, user], 0)
+    assert bench._chosen(Mutant("glue/x.py", 5, 58, 59, "2", "constant")) == ([user], 0)
+
+
+def test_the_test_of_the_page_of_limits_has_a_case_for_a_module_with_constants() -> None:
+    file, _, case = trial.PAGE_TEST.format("glue/topics/limits.py").partition("::")
+    assert f"/{file}" in test_limits.__file__
+    assert case in {f"{test_limits.test_limits.__name__}[{path}]" for path in test_limits.MODULES}
 
 
 @pytest.fixture

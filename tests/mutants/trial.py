@@ -21,6 +21,7 @@ FIRST = 12.0  # seconds of tests, by their recorded times, that run before the m
 FIRST_FILES = 5
 TIMED = ("glue/network/", "glue/drivers/", "glue/aio/", "glue/cmd/", "spark/session")  # no test of these is sure
 AT_LEAST = 3  # tests that run whatever the budget
+PAGE_TEST = "tests/docs/test_limits.py::test_limits[{}]"  # compares the constants of a module with docs/limits.md
 DOUBTS = 3  # failures that did not come again, until a mutant is given up as one that nobody can judge
 
 
@@ -76,6 +77,9 @@ class Bench:
         parts = mutant.path.split("/")
         area = f"{parts[1]}/" if parts[0] == "glue" and len(parts) > 2 else "spark/" if parts[0] == "spark" else "test_"
         reaching = self._reach.tests_at(self._places.of(mutant), area)
+        page = PAGE_TEST.format(mutant.path)
+        if self._places.within(mutant) is None and page in self._reach.hits:  # it reaches no function of the source
+            reaching = [page, *(test for test in reaching if test != page)]
         chosen = self._within_budget(reaching)
         return chosen, len(reaching) - len(chosen)
 
