@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.lan import Lan, glue_threads, open_sockets
+
+# How long one example takes says how busy the machine is.
+settings.register_profile("glue", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("glue")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -24,7 +24,7 @@ values = st.recursive(
 
 
 @pytest.mark.parametrize("name", ["msgpack", "cbor"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(value=values)
 def test_values_come_back(name: str, value: Any) -> None:
     pytest.importorskip("msgpack" if name == "msgpack" else "cbor2")

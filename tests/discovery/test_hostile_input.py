@@ -157,7 +157,7 @@ FRAMES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.floats(0, 2), st.lists(FRAMES, max_size=4)), max_size=20), st.booleans())
 def test_nothing_that_arrives_raises_or_stops_the_clock(
     turns: list[tuple[float, list[Inbound]]], multicast: bool

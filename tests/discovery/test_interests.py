@@ -7,7 +7,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glue.discovery.follower import Budget, InterestFollower
@@ -166,7 +166,6 @@ def test_a_pattern_too_long_for_a_frame_is_cut_at_a_level(pattern: str, announce
 Steps = list[tuple[set[int], set[int], bool, bool]]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.booleans(), st.booleans())))
 def test_a_follower_that_misses_anything_ends_with_the_owners_set(steps: Steps) -> None:
     log, follower = InterestLog(), InterestFollower(Budget(Counter()))

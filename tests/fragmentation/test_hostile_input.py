@@ -121,7 +121,7 @@ def test_of_too_many_messages_the_one_untouched_for_longest_is_given_up() -> Non
     assert received(receiver, others) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.tuples(

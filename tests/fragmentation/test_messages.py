@@ -225,7 +225,7 @@ def joined(pieces: list[Inbound]) -> list[tuple[str, bytes]]:
     return out
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(11, 400), st.sampled_from([PEER, OTHER])), min_size=1, max_size=6),
     st.integers(),
@@ -245,7 +245,7 @@ def test_whatever_happens_to_fragments_the_same_messages_arrive_as_by_naive_join
     assert received(layer(frame=10), pieces) == joined(pieces)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=30))
 def test_overlapping_runs_of_a_message_make_it_once_they_cover_it(runs: list[tuple[int, int]]) -> None:
     body = message(305)

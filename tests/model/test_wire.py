@@ -72,7 +72,7 @@ def test_what_is_no_message_is_refused(data: bytes) -> None:
         decode(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(MESSAGES), st.data())
 def test_whatever_is_decoded_can_be_taken(message: m.Message, data: st.DataObject) -> None:
     mutated = bytearray(encode(message))

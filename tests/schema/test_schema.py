@@ -75,7 +75,7 @@ LEAVES: list[tuple[Any, Any]] = [
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_generated_dataclasses_come_back(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(range(len(LEAVES))), min_size=1, max_size=6))
     inner = make_dataclass("Inner", [(f"f{place}", LEAVES[kind][0]) for place, kind in enumerate(kinds)])

@@ -141,13 +141,13 @@ def test_keys_that_are_not_known_are_kept_for_the_layers_above() -> None:
     assert run.header["seal"] == ["later", {"deep": [1]}]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=4), st.integers(1, 400))
 def test_no_bytes_raise(datagrams: list[bytes], segment: int) -> None:
     reader().receive(0.0, [Train(ADDRESS, datagram, segment) for datagram in datagrams])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text('0123456789-+.eE "[]{},:nulltrue\\', max_size=30), st.integers(0, 4))
 def test_no_value_in_the_place_of_another_raises(value: str, place: int) -> None:
     fields = ["1", "1", '"aaaaaaaaaaaaaaaa"', "77", "5"]

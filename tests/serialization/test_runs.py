@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glue.serialization.runs import are_run, run_length, spans_of, train_of
@@ -31,7 +31,6 @@ def wide_enough(values: list[int], count: int) -> list[int]:
 values_of = st.lists(st.one_of(st.sampled_from(PERIODIC), st.integers(0, 10**15)), min_size=1, max_size=3)
 
 
-@settings(deadline=None)
 @given(values_of, st.integers(2, 300), st.binary(max_size=3))
 @example([9_990], 2, b"x")
 @example([5], 25_000, b"")  # longer than any ready-made column
@@ -42,7 +41,6 @@ def test_a_train_is_its_frames_each_behind_a_header_of_its_own(values: list[int]
     assert train == b"".join([head + body for head in expected])
 
 
-@settings(deadline=None)
 @given(values_of, st.integers(2, 300), st.data())
 @example([0], 25_000, None)
 def test_a_run_is_as_long_as_its_headers_count(values: list[int], count: int, data: st.DataObject | None) -> None:

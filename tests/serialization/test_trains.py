@@ -222,7 +222,7 @@ def mutated(datagrams: list[bytes], random: Random) -> list[bytes]:
     return [datagram.ljust(size, b".") for datagram in datagrams[:-1]] + datagrams[-1:]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(ENTRIES, st.sampled_from(COUNTERS), st.integers(1, 64), st.integers(0, 40), st.integers(0, 40), st.integers())
 def test_whatever_happened_to_a_train_it_is_read_as_its_datagrams_alone(
     header: Header, counter: int, count: int, size: int, last: int, seed: int
@@ -234,7 +234,7 @@ def test_whatever_happened_to_a_train_it_is_read_as_its_datagrams_alone(
     assert together.statistics == alone.statistics
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ENTRIES, st.sampled_from(COUNTERS), st.integers(2, 40), st.integers(0, 20), st.integers())
 def test_however_the_datagrams_of_a_run_are_spread_over_trains_they_are_read_as_alone(
     header: Header, counter: int, count: int, size: int, seed: int
@@ -287,7 +287,7 @@ def test_datagrams_that_look_like_one_of_the_run_only_together_are_none() -> Non
     assert layer.statistics["malformed header"] >= 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(ENTRIES, st.integers(1, 50), st.integers(0, 30)), min_size=1, max_size=5))
 def test_any_frames_arrive_as_they_were_sent(items: list[tuple[Header, int, int]]) -> None:
     sender, receiver = writer(counter=98), reader()

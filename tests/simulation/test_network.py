@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glue.errors import ConfigurationError
@@ -208,7 +208,6 @@ def test_a_cut_stops_what_is_on_its_way() -> None:
 PROBABILITIES = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 
 
-@settings(deadline=None)
 @given(
     conditions=st.builds(
         Conditions,

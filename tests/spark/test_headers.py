@@ -75,7 +75,7 @@ def headers(draw: some.DrawFn) -> bytes:
     return draw(some.sampled_from([text, text, text.replace(b",1]", b",01]"), text[:-1]])) + b"\n"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(some.lists(headers(), min_size=1, max_size=6))
 def test_templates_read_what_the_plain_reading_reads(texts: list[bytes]) -> None:
     texts = [text for text in texts if len(text) <= 192]

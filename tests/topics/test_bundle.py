@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glue.contract import NORMAL, Metadata
@@ -219,7 +219,6 @@ def test_equal_payloads_are_cut_apart_whatever_their_number(count: int, length: 
     assert decode(encode([group_of("t", payloads)]))[0].payloads == payloads
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(groups_of_any_kind, st.integers(1, 3)), min_size=1, max_size=12), st.integers(200, 3000))
 def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
     published: list[tuple[MessageGroup, int]], frame_size: int

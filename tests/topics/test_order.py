@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glue.contract import Delivery, Event, Missed, Subscribe
@@ -77,7 +77,6 @@ def test_a_message_that_comes_twice_is_handed_up_once() -> None:
     assert (reader.missed, reader.late) == ([], 7)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=30), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_channels_interleaved_at_random_are_heard_in_order_and_add_up(
     counts: list[int], channels: int, rng: Any

@@ -63,7 +63,7 @@ class NaiveRecent:
 JUMPS = st.one_of(st.integers(0, 40), st.integers(0, 3 * RecentFrames.SPAN), st.integers(0, RecentFrames.LEAP))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(JUMPS, st.one_of(st.integers(1, 12), st.just(RecentFrames.SPAN + 5))), max_size=20))
 def test_best_effort_frames_are_taken_once_and_their_own_numbers_kept(runs: list[tuple[int, int]]) -> None:
     recent, naive = RecentFrames(), NaiveRecent()

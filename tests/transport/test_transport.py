@@ -310,7 +310,7 @@ def test_more_groups_than_allowed_go_by_unicast() -> None:
         assert len(heard_by(wire, receiver)) == len(expected)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32), st.floats(0, 0.4), st.floats(0, 0.5), st.floats(0, 0.02), st.integers(1, 3))
 def test_any_wire_delivers_each_message_once_and_in_order(
     seed: int, loss: float, duplicate: float, jitter: float, receivers: int
@@ -341,7 +341,7 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ENTRIES, st.lists(st.binary(max_size=40), min_size=1, max_size=5), st.booleans())
 def test_nothing_a_peer_sends_raises(entry: list[object], bodies: list[bytes], known: bool) -> None:
     transport = Transport(endpoint_id=endpoint_id(0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glue.gateway.mqtt import codes, encoder
@@ -91,7 +91,6 @@ def test_damaged_packets_give_the_same_in_whatever_pieces_and_raise_nothing_else
     assert code_again == code
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=9), st.sampled_from(VERSIONS), st.integers(0, 2))
 def test_what_is_written_for_receivers_is_what_a_client_reads(payloads: list[bytes], version: int, qos: int) -> None:
     run = Publish("a/b", payloads, 2)

@@ -64,7 +64,7 @@ def scattered(seed: int, writes: int) -> tuple[list[Store], list[Delta]]:
 SEEDS = st.integers(0, 2**32)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SEEDS, st.integers(1, 25), st.randoms(use_true_random=False))
 def test_deltas_in_any_order_and_any_number_of_times_lead_to_the_same_state(
     seed: int, writes: int, rng: Random
@@ -80,7 +80,7 @@ def test_deltas_in_any_order_and_any_number_of_times_lead_to_the_same_state(
     assert state(one) == state(other)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SEEDS, st.integers(0, 25))
 def test_merging_states_is_commutative_associative_and_idempotent(seed: int, writes: int) -> None:
     (a, b, c), _ = scattered(seed, writes)
@@ -97,7 +97,7 @@ def test_merging_states_is_commutative_associative_and_idempotent(seed: int, wri
     assert state(joined(a)) == state(a)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SEEDS, st.integers(0, 25))
 def test_what_a_replica_is_told_since_its_context_is_all_that_it_lacks(seed: int, writes: int) -> None:
     (a, b, _), _ = scattered(seed, writes)
@@ -133,7 +133,7 @@ class Twin:
             self.events[(f"{number:016x}", count + 1)] = (key, content)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SEEDS, st.integers(1, 40))
 def test_sets_and_counters_read_as_their_naive_twins(seed: int, steps: int) -> None:
     rng = Random(seed)
@@ -249,7 +249,7 @@ def test_stamps_grow_along_every_chain_whatever_the_wall_clock_does() -> None:
     assert stamps == [(5, 0), (5, 1), (5, 2), (6, 0), (6, 1), (9, 4), (10, 0)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 6))),
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 6))),
