@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from glue.gateway.mqtt.cluster import broker as room
 from glue.gateway.mqtt.cluster import sweeping
 from glue.gateway.mqtt.cluster.keys import mark
-from tests.gateway.mqtt.test_cluster import HOUR, Cluster
+from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.packets import Publish
+from tests.gateway.mqtt.test_cluster import HOUR, Cluster, messages
 from tests.support import mqtt
 
 
@@ -148,3 +151,108 @@ def test_what_a_client_leaves_behind_counts_as_waiting_until_it_is_committed() -
         assert door.shared.size > 1_000, "its will waits"
         cluster.settle()
         assert (door.shared.size, door.shared.is_full) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "left"), [(4, 40, 4), (3, 40, 3), (4, 39, 3), (4, 30, 3), (4, 29, 2), (2, 99, 2), (1, 99, 1)]
+)
+def test_what_is_too_much_for_a_session_is_dropped_from_its_oldest_message_on_and_counted(
+    count: int, size: int, left: int
+) -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    lines: list[str] = []
+    cluster.subscriber(door, ("t", 1)).leave()
+    publisher = cluster.connect(door, "p")
+    for number in range(1, 5):
+        publisher.send(mqtt.publish("t", b"%010d" % number, 1, number, version=5))
+        cluster.settle()
+    door.broker.log = lambda level, line: lines.append(line)
+    door.broker.limits, door.broker.is_chosen = Limits(queue_messages=count, queue_bytes=size), True
+    for _ in range(2):
+        door.sweeping.sweep(cluster.now, [door.shared.name])
+        cluster.settle()
+    told = "the oldest messages that wait for 's' are dropped: too many wait"
+    assert (door.broker.statistics["messages dropped"], lines) == (4 - left, [told] * (left < 4))
+    assert messages(cluster.connect(door)) == [b"%010d" % number for number in range(5 - left, 5)]
+
+
+def test_of_a_run_that_is_half_read_only_the_rest_counts_as_dropped() -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    device = cluster.subscriber(door, ("t", 1), raw=HOUR + b"\x21\0\2")
+    publisher = cluster.connect(door, "p")
+    publisher.send(b"".join(mqtt.publish("t", b"%d" % number, 1, number, version=5) for number in range(1, 6)))
+    publisher.send(mqtt.publish("t", b"last", 1, 6, version=5))
+    cluster.settle()
+    assert messages(device) == [b"1", b"2"]
+    device.leave()
+    cluster.settle()
+    door.broker.limits, door.broker.is_chosen = Limits(queue_messages=3), True
+    door.sweeping.sweep(cluster.now, [door.shared.name])
+    cluster.settle()
+    assert door.broker.statistics["messages dropped"] == 3
+
+
+@pytest.mark.parametrize(
+    ("away", "connected", "sweeps", "ended"), [(2, 0, 2, 0), (3, 0, 2, 1), (2, 2, 2, 0), (5, 0, 1, 2), (5, 0, 2, 3)]
+)
+def test_the_sessions_that_are_away_longest_end_when_there_are_too_many(
+    away: int, connected: int, sweeps: int, ended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "TOGETHER", 2)
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    lines: list[str] = []
+    for number in range(away):
+        cluster.connect(door, f"s{number}", will=("w", b"%d" % number, 1, False), will_raw=b"\x18\0\0\1\0").leave()
+        cluster.settle()
+        cluster.now += 1.0
+        door.advance(cluster.now)
+    watcher = cluster.subscriber(door, ("w", 1), client_id="watcher")
+    for number in range(1, connected):
+        cluster.connect(door, f"c{number}")
+    door.broker.log = lambda level, line: lines.append(line)
+    door.broker.limits, door.broker.is_chosen = Limits(sessions=2), True
+    for _ in range(sweeps):
+        door.sweeping.sweep(cluster.now, [door.shared.name])
+    cluster.settle()
+    found = sorted(owner[0] for owner in door.shared.replica.owners.values() if not owner[1])
+    assert found == [f"s{number}" for number in range(ended, away)]
+    assert door.broker.statistics["sessions ended for room"] == ended
+    assert lines == ["the session of s0 ends: 2 clients are away"] * (ended > 0)
+    assert sorted(messages(watcher)) == [b"%d" % number for number in range(ended)], "their wills are published"
+
+
+def test_a_table_shows_so_many_sessions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    for number in range(3):
+        cluster.connect(door, f"s{number}").leave()
+        cluster.settle()
+    door.broker.is_chosen = True
+    monkeypatch.setattr(room, "SHOWN", 2)
+    assert [one["client"] for one in door.broker.others(cluster.now)] == ["s0", "s1"]
+
+
+def test_a_door_outside_of_the_cluster_gets_no_session_of_it() -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    kept, guest = cluster.connect(door), door.link(5)
+    guest.send(mqtt.connect("guest", 5))
+    assert [door.broker.taken(cluster.now, name, "x") for name in ("s", "guest", "unknown")] == [None] * 3
+    assert (kept.is_closed(), guest.is_closed()) == (False, True)
+
+
+def test_what_the_cluster_retains_is_not_given_again_by_an_endpoint() -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    device = cluster.subscriber(door, ("#", 1))
+    cluster.connect(door, "p").send(mqtt.publish("known", b"x", 1, 1, retain=True, version=5))
+    cluster.settle()
+    assert messages(device) == [b"x"]
+    (subscription,) = door.broker.sessions["s"].subscriptions.values()
+    for topic in ("known", "other"):
+        again = Publish(topic, [b"again"], 0, True)
+        door.broker.replay_from_network(cluster.now, subscription, again, cluster.now + 2e9)
+    assert [(one.topic, one.retain) for one in device.messages()] == [("other", True)]

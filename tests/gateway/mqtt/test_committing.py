@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from glue.simulation.disk import SimulatedDisk
 from tests.support import mqtt
 from tests.support.mqtt import Bench, Device
 
-PATIENCE = 10.0
+PATIENCE, NEVER = 10.0, float("inf")
 HOUR = b"\x11\x00\x00\x0e\x10"
 
 
@@ -133,3 +135,105 @@ def test_on_a_full_disk_each_try_is_followed_by_another_a_second_later(monkeypat
         shell.disk.is_full = False
 
     run(monkeypatch, main)
+
+
+def test_clients_are_read_again_and_told_once_the_disk_has_room(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(shell: Shell) -> None:
+        store, broker = shell.bench.store, shell.bench.broker
+        assert store is not None
+        assert not store.is_full
+        device = shell.subscriber()
+        shell.disk.is_full = True
+        shell.committing.write()
+        store.retry_at, shell.disk.is_full = 0.5, False
+        broker.changed.clear()
+        shell.committing.write()
+        assert (device.client in broker.changed, store.is_full) == (True, False)
+        broker.changed.clear()
+        shell.committing.write()
+        assert broker.changed == {}
+        await shell.until(lambda: shell.committing._syncing is None)
+
+    run(monkeypatch, main)
+    assert [record.getMessage() for record in caplog.records][1:] == ["there is room on the disk again"]
+
+
+class Loop:
+    """An event loop that notes what is asked of it, and a clock that stands still."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        self.timers: list[Any] = []
+        self.begun: list[Coroutine[Any, Any, None]] = []
+        self.takes = 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def call_later(self, after: float, action: Callable[[], None]) -> Any:
+        timer = SimpleNamespace(after=after, action=action, is_cancelled=False)
+        timer.cancel = lambda: setattr(timer, "is_cancelled", True)
+        self.timers.append(timer)
+        return timer
+
+    def create_task(self, work: Coroutine[Any, Any, None]) -> object:
+        self.begun.append(work)
+        return object()
+
+    async def run_in_executor(self, *work: Any) -> None:
+        self.now += self.takes
+
+
+def syncing(monkeypatch: pytest.MonkeyPatch, deadline: float) -> tuple[Loop, Committing, Any, list[float]]:
+    """The shell of a store with this deadline; and when its syncs ended."""
+    loop, ended = Loop(monkeypatch), list[float]()
+    store: Any = SimpleNamespace(deadline=deadline, wants_snapshot=False, begin_sync=object)
+    store.end_sync = lambda now, ticket: ended.append(now)
+    made = Committing(Bench().broker, store, lambda: None)
+    made._loop = loop  # type: ignore[assignment]
+    return loop, made, store, ended
+
+
+def test_a_sync_begins_when_it_is_due_and_an_earlier_time_replaces_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        loop, made, store, _ = syncing(monkeypatch, NEVER)
+        made.begin()
+        assert (loop.timers, loop.begun) == ([], []), "there is nothing to be synced"
+        for deadline in (1_005.0, 1_005.0, 1_003.0, 1_004.0):
+            store.deadline = deadline
+            made.begin()
+        assert [(one.after, one.is_cancelled) for one in loop.timers] == [(5.0, True), (3.0, False)]
+        loop.now = 1_003.0
+        loop.timers[1].action()
+        assert [one.after for one in loop.timers[2:]] == [1.0], "what is due then has its own time"
+        loop.now = 1_004.0
+        loop.timers[2].action()
+        made.begin()
+        assert len(loop.begun) == 1, "one at a time"
+        loop.begun[0].close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("takes", "deadline", "pause"),
+    [(0.4, float("-inf"), 0.1), (0.002, float("-inf"), 0.0), (0.004, float("-inf"), 0.001), (0.4, NEVER, None),
+     (0.4, 1_000.4, 0.1), (0.4, 1_000.5, 0.1)],
+)  # fmt: skip
+def test_behind_a_slow_sync_the_next_one_waits_for_a_quarter_of_its_time_if_something_came(
+    takes: float, deadline: float, pause: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        loop, made, store, ended = syncing(monkeypatch, float("-inf"))
+        loop.now, loop.takes = 1_000.0, takes
+        made.begin()
+        store.deadline = deadline
+        await loop.begun[0]
+        assert ended == [1_000.0 + takes]
+        made.begin()
+        assert [one.after for one in loop.timers] == ([pytest.approx(pause, abs=1e-9)] if pause else [])
+        assert len(loop.begun) == (2 if pause == 0.0 else 1)
+        for work in loop.begun[1:]:
+            work.close()
+
+    asyncio.run(main())

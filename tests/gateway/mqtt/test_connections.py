@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import time
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from glue.errors import MissingExtraError
 from glue.gateway.mqtt import codes, connection
 from glue.gateway.mqtt.access import Access, Everybody
 from glue.gateway.mqtt.broker import Broker
@@ -369,3 +373,12 @@ def test_a_websocket_takes_binary_frames_and_refuses_what_is_none() -> None:
         assert wire.take() == ["close"]
 
     at_door(main)
+
+
+def test_websockets_without_their_package_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "websockets.frames", None)
+    spec = spec_from_file_location("alone", Path(connection.__file__).with_name("websocket.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    with pytest.raises(MissingExtraError, match=r"pip install 'glue-lan\[mqtt\]'"):
+        spec.loader.exec_module(module_from_spec(spec))

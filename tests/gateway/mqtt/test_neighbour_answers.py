@@ -60,6 +60,26 @@ def test_a_door_shows_its_clients_and_its_sessions(monkeypatch: pytest.MonkeyPat
         ask(door, "x")
 
 
+def test_a_door_writes_to_its_clients_what_an_answer_has_for_them() -> None:
+    (door,) = doors("one")
+    flushes: list[bool] = []
+    door.neighbours.flush = lambda: flushes.append(True)
+    subscriber = door.bench.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR)
+    value = {
+        "client": "b", "epoch": 1, "expiry": 9, "subscriptions": [], "inflight": [], "released": [], "received": [],
+        "queue": [],
+    }  # fmt: skip
+    for asked, count in (
+        (["address", "one", None], 0), (["late", "one", ["s", []]], 1), (["retain", "one", []], 1),
+        (["give", "one", value], 1), (["give", "one", value], 0), (["take", "s"], 1), (["rest", "s"], 1),
+        ("clients", 0), ("sessions", 0), (["give", "other", value], 0),
+    ):  # fmt: skip
+        flushes.clear()
+        ask(door, asked)
+        assert len(flushes) == count, asked
+    assert subscriber.is_closed()
+
+
 def test_a_door_answers_what_it_alone_is_asked() -> None:
     one, other = doors("one", "other")
     one.neighbours.address = "10.0.0.1:1883"

@@ -330,3 +330,28 @@ def test_a_damaged_snapshot_is_refused_and_one_of_another_log_is_left_alone() ->
         store.save(damaged)
         with pytest.raises(StorageError, match="the snapshot of the sessions is damaged"):
             list(store.replay(0.0))
+
+
+def test_a_snapshot_is_made_once_the_log_has_grown_by_more_than_a_segment_and_twice_the_last_one() -> None:
+    event = ["open", "s", 60.0, 1]
+    size = event_record([event], 0, 1_000.0).size
+
+    def store(segment: int) -> Store:
+        found = Store(SimulatedDisk(Random(1)), Random(2), lambda: 1_000.0, segment_size=segment)
+        found.note(*event)
+        assert not found.wants_snapshot
+        found.write(0.0)
+        return found
+
+    assert [store(segment).wants_snapshot for segment in (size - 1, size)] == [True, False]
+    found = store(size - 1)
+    snapshot = found.snapshot([event] * 9)
+    for _ in range(100):
+        assert not found.wants_snapshot
+        written = found._written
+        found.note(*event)
+        found.write(0.0)
+        if found._written > 2 * len(snapshot):
+            break
+    assert written <= 2 * len(snapshot) < found._written
+    assert found.wants_snapshot

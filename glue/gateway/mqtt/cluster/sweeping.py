@@ -170,22 +170,24 @@ class Sweeping:
         replica, limits = self._shared.replica, self._broker.limits
         messages: Counter[str] = Counter()
         sizes: Counter[str] = Counter()
+        dropped: Counter[str] = Counter()
         firsts: dict[str, int] = {}
         for entry in reversed(list(replica)):
             for hash in entry.wanted:
-                if hash not in replica.owners or replica.progress(hash).next >= entry.end or hash in firsts:
+                if hash not in replica.owners or (following := replica.progress(hash).next) >= entry.end:
                     continue
                 messages[hash] += entry.run.count
                 sizes[hash] += entry.run.size
                 if messages[hash] > limits.queue_messages or sizes[hash] > limits.queue_bytes:
-                    firsts[hash] = entry.end
+                    firsts.setdefault(hash, entry.end)
+                    dropped[hash] += min(entry.run.count, entry.end - following)
         for hash, first in firsts.items():
             if hash in self._proposed:
                 continue
             owner = replica.owners[hash]
             unit = Unit(guarded(hash, owner, None).guards[:1], [Update(f"p/{hash}", {"next": first})])
-            self._propose(hash, unit, partial(self._dropped, owner[0]))
+            self._propose(hash, unit, partial(self._dropped, owner[0], dropped[hash]))
 
-    def _dropped(self, client_id: str, now: float) -> None:
-        self._broker.statistics["messages dropped"] += 1
+    def _dropped(self, client_id: str, count: int, now: float) -> None:
+        self._broker.statistics["messages dropped"] += count
         self._broker.refusals.tell(now, f"the oldest messages that wait for {client_id!r} are dropped: too many wait")
