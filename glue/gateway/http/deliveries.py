@@ -18,6 +18,7 @@ from math import inf
 from random import Random
 from typing import Final
 
+from glue.errors import GlueError
 from glue.gateway.http.destinations import Destinations
 from glue.gateway.http.guard import destination
 from glue.gateway.http.items import Attempt, Burial, Event, Outcome, Source
@@ -38,6 +39,8 @@ FEW: Final = 32
 """Idle lanes that are asked one by one whether they want a topic; more are looked up."""
 BURY_PAUSE: Final = 1.0
 """Seconds until a dead letter that could not be stored is stored again."""
+READ_PAUSE: Final = 1.0
+"""Seconds until a lane reads again after the log could not be read: the disk, or a log in memory that shrank."""
 
 
 class Deliveries:
@@ -51,6 +54,8 @@ class Deliveries:
         self.events: list[Event] = []
         self.changed: set[str] = set()
         """Lanes whose positions have moved; taken by the caller, which stores them."""
+        self.problem: Exception | None = None
+        """Why the log could not be read last; taken by the caller, which tells it."""
         self.statistics: Counter[str] = Counter()
         self.under_way = self.doubtful = 0
         self._source = source
@@ -158,7 +163,11 @@ class Deliveries:
             lane = self.lanes.get(name)
             if lane is not None and lane.queued_at == at:
                 lane.queued_at = inf
-                self._run(now, name, lane, attempts)
+                try:
+                    self._run(now, name, lane, attempts)
+                except (GlueError, OSError, IndexError) as error:
+                    self.problem = error
+                    self._queue(now + READ_PAUSE, name, lane)
         return attempts
 
     def take_burials(self) -> list[Burial]:

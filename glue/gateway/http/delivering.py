@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from glue.aio import Endpoint
 from glue.errors import ConfigurationError, GlueError
 from glue.gateway.http.dead_letters import dead_topic, properties_of
-from glue.gateway.http.deliveries import Deliveries, replay_of
+from glue.gateway.http.deliveries import READ_PAUSE, Deliveries, replay_of
 from glue.gateway.http.items import Attempt, Burial, Event
 from glue.gateway.http.journal import Journal
 from glue.gateway.http.lanes import Position
@@ -60,7 +60,7 @@ class Delivering:
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
-        self._unsaved_removals: set[str] = set()
+        self._told_at = -inf  # when the log was last told of that cannot be read
 
     async def start(self) -> None:
         """Go on from what is stored. Raises StorageError."""
@@ -204,11 +204,7 @@ class Delivering:
     async def _run(self) -> None:
         """Make attempts when they are due."""
         while True:
-            try:
-                self._advance()
-            except (GlueError, OSError, IndexError) as error:  # of reading: the disk, or a log in memory that shrank
-                logger.error("the log could not be read: %s", error)
-                await asyncio.sleep(1.0)
+            self._advance()
             left = self.machine.deadline - time.monotonic()
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, left) if left < inf else None):
@@ -224,6 +220,11 @@ class Delivering:
             events, self.machine.events = self.machine.events, []
             for event in events:
                 self._spawn(self._alert(event))
+        if self.machine.problem is not None:
+            problem, self.machine.problem = self.machine.problem, None
+            if time.monotonic() >= self._told_at + READ_PAUSE:
+                self._told_at = time.monotonic()
+                logger.error("the log could not be read: %s", problem)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)

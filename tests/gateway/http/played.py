@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
+import time
 from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from glue.gateway.http.delivering import Delivering
 from glue.gateway.http.items import Attempt, Outcome
@@ -89,3 +93,40 @@ async def turns(count: int = 30) -> None:
 
 def run(program: Coroutine[Any, Any, None]) -> None:
     asyncio.run(program)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time stands still while anything can run, and then jumps to the next timer."""
+
+    def __init__(self) -> None:
+        self._now = 1_000.0
+        super().__init__(Jumping(self))
+
+    def time(self) -> float:
+        return self._now
+
+    def jump(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now += seconds
+
+
+class Jumping(selectors.SelectSelector):
+    """Waits for nothing."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop, self._left = loop, 100_000
+
+    def select(self, timeout: float | None = None) -> Any:
+        self._left -= 1
+        assert timeout is not None, "nothing will ever happen"
+        assert self._left, "something runs again and again"
+        self._loop.jump(max(0.0, timeout))
+        return super().select(0)
+
+
+def run_in_virtual_time(program: Coroutine[Any, Any, None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a program that waits for nothing but time, and uses no threads."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, monkeypatch.context() as patch:
+        patch.setattr(time, "monotonic", runner.get_loop().time)
+        runner.run(program)
