@@ -58,6 +58,7 @@ def test_who_waits_until_all_is_handled_is_told_before_the_leader_sleeps() -> No
             return seen.is_set() and not driver._events
 
         assert driver.wait_until(is_done, 2 * OVERSLEPT)
+        assert {thread.daemon for thread in driver._threads} == {True}  # they keep no program from ending
         network.released.set()
     assert len(heard) == 2
     assert not network.overslept

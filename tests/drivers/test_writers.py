@@ -171,6 +171,7 @@ def recording(file: File) -> tuple[RecordingThread, list[int]]:
 def test_a_recording_writes_all_and_ends_its_file() -> None:
     file = File()
     thread, handled = recording(file)
+    assert thread._thread.daemon  # it keeps no program from ending
     for number in (1, 2):
         thread.submit(delivery(number))
     thread.close(PATIENCE)
