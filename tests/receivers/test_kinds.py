@@ -60,7 +60,7 @@ class Place(Desk):
 # -------------------------------------------------------------------------------------------------------- addresses
 
 
-def test_a_receiver_talks_within_its_subnet() -> None:
+def test_a_receiver_talks_within_its_subnet(monkeypatch: pytest.MonkeyPatch) -> None:
     place, asked = Place("plant:sum"), list[Any]()
     place.ask = lambda *question: asked.append(question)  # type: ignore[method-assign]
     assert place.kind.check_send("other/x", [1]) == ("plant:other/x", [1])
@@ -73,6 +73,9 @@ def test_a_receiver_talks_within_its_subnet() -> None:
         place.kind.check_send("other/x", object())
     with pytest.raises(glue.ConfigurationError):
         place.kind.check_send("no address", 1)
+    monkeypatch.setattr("glue.endpoint.receiver_runtime.WAITING", 0)
+    with pytest.raises(glue.WouldBlockError):
+        place.kind.check_send("other/x", 1)
 
 
 def test_a_message_may_be_changed_after_it_was_sent() -> None:
@@ -126,18 +129,24 @@ def test_a_publication_has_the_class_of_its_largest_message() -> None:
 def test_timers_ring_in_the_order_of_their_times_however_many_were_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place()
     activation = place.send("sum/x", "first")
-    monkeypatch.setattr(place.kind, "_timers_most", 6)
-    kept = [activation.add_timer(seconds, seconds, False) for seconds in (5.0, 4.0, 3.0, 2.0)]
-    for timer in [activation.add_timer(seconds, None, False) for seconds in (1.0, 1.5)]:
-        timer.stop()
-    kept.append(activation.add_timer(2.5, 2.5, False))  # for which the others are looked through
-    assert place.kind.due == 102.0
-    kept[1].stop()
+    monkeypatch.setattr(place.kind, "_timers_most", 7)
+    seconds = (0.5, 5.0, 1.0, 5.5, 6.0, 1.5, 2.0)
+    timers = [activation.add_timer(after, after, False) for after in seconds]
+    timers[0].stop()
+    activation.add_timer(2.5, 2.5, False)  # for which the others are looked through
+    assert place.kind.due == 101.0
+    timers[5].stop()
+    timers[1].reset(4.0)
     place.got.clear()
-    for _ in range(5):
-        place.tick(1.0)
-    assert place.got == [2.0, 2.5, 3.0, 5.0]
+    for seconds_later, rung in ((4, [1.0, 2.0, 2.5, 5.0]), (2, [5.5, 6.0])):
+        for _ in range(seconds_later):
+            place.tick(1.0)
+        assert place.got == rung
+        place.got.clear()
     assert place.kind.due == inf
+    place.alarms()
+    activation.add_timer(0.05, None, False)  # sooner than the next look at what is due
+    assert place.alarms() == [0.05]
 
 
 def test_only_a_durable_timer_of_a_partition_here_wakes_who_was_put_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,7 +357,7 @@ def test_a_failed_message_is_counted_logged_and_parked_if_it_is_to_be(
     told = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.getMessage() for record in told] == ["sum/x failed on a message: KeyError('fail')"] * 3
     assert [record.exc_info is not None for record in told] == [True, False, False]  # one traceback is enough
-    assert place.kind.counters()["failed"] == 3
+    assert (place.kind.counters()["failed"], place.statistics["messages parked"]) == (3, 3 * parked)
 
 
 def test_figures_are_told_in_milliseconds_with_three_digits() -> None:
