@@ -47,11 +47,12 @@ class Member:
     def begin(self, key: Key) -> None:
         """Begin a life with this key."""
         self.lives += 1
-        identity = None
+        identity: MemberIdentity | None = None
         if self._run.authority is not None:
             until = (None, self._run.unix_time + 700.0, self._run.unix_time + 1500, NOW + 9_000)[self._number]
             secret = Random(self.name).randbytes(32)
             identity = MemberIdentity(self.name, secret).admitted(self._run.authority, until, [])
+        self.identity = identity
         self.layer = Sealing(
             key=key, network_id=1, suite=(AES_GCM, CHACHA)[self._number % 2], incarnation=self.lives,
             entropy=Random(f"{self.name} {self.lives}").randbytes, tell=self._tell, identity=identity,
@@ -319,6 +320,11 @@ class Run:
         """Wall clocks go on, and certificates end."""
         self.unix_time += self.random.choice((1.0, 300.0, 2000.0))
         return f"{self.unix_time}"
+
+
+def train(address: Address | None, data: bytes) -> Train:
+    """One datagram."""
+    return Train(address, data, len(data))
 
 
 def sealing(has_identities: bool) -> str:

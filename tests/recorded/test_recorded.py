@@ -17,10 +17,12 @@ from tests.recorded.consensus import consensus, forged
 from tests.recorded.crowd import DOORS
 from tests.recorded.features import FEATURES
 from tests.recorded.forms import FORMS
+from tests.recorded.guarding import GUARDING
 from tests.recorded.homes import HOMES
 from tests.recorded.hooks import HOOKS
 from tests.recorded.http_requests import HTTP
 from tests.recorded.members import MEMBERS
+from tests.recorded.merging import MERGING
 from tests.recorded.models import MODELS
 from tests.recorded.networks import NETWORKS
 from tests.recorded.readers import READERS
@@ -56,6 +58,8 @@ RUNS: dict[str, Callable[[], str]] = {
     **COMMANDS,
     **HTTP,
     **SEALING,
+    **MERGING,
+    **GUARDING,
 }
 
 
