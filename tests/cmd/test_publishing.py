@@ -1,4 +1,4 @@
-"""`glue endpoint`, `glue history`, `glue request` and `glue receivers` at prepared endpoints."""
+"""`glue endpoint`, `glue history` and `glue request` at prepared endpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from argparse import ArgumentTypeError
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from types import SimpleNamespace
@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 import glue
-from glue.cmd import common, endpoint, history, receivers, request
-from glue.receivers.address import parse
+from glue.cmd import common, endpoint, history, request
 from glue.requests.routes import Routes
 from tests.cmd.prepared import Calls, Time, lines_of, message, people, programs
 
@@ -285,7 +284,9 @@ def asked(
 ) -> tuple[int, str, str, list[Any]]:
     there: Any = Calls(**{"wait_for_responders": True, **answers})
     monkeypatch.setattr(request, "open_endpoint", lambda *_, **options: nullcontext(there))
-    return request.main([*words]), *capsys.readouterr(), there.calls[1:]
+    code = request.main([*words])
+    assert there.calls[0][:3] == ("wait_for_responders", words[0], 1)
+    return code, *capsys.readouterr(), there.calls[1:]
 
 
 def test_answers_are_lines_and_errors_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -312,85 +313,3 @@ def test_a_topic_that_nobody_answers_is_told_in_the_words_of_the_command(
     code, out, err, _ = asked(monkeypatch, capsys, "t", "1", "--wait", "0", request_many=refused.value)
     assert (code, out) == (1, "")
     assert err == "glue request: no responder of 't' is known; give it more time with --wait\n"
-
-
-# ---------------------------------------------------------------------------------------------- receivers
-
-HOSTS: dict[str, Any] = {
-    "hall": [
-        {"kind": ":lamp", "partitions": 4, "of": 8, "active": 3, "waiting": 2, "longest": [["a", 2], ["b", 1]],
-         "handled": 70, "failed": 1, "slowest": [["a", 12.5], "odd", [1]], "slowest_ms": 12.5},
-        "odd",
-    ],
-    "attic": [{"kind": "door", "partitions": 4, "of": 8, "active": 0, "waiting": 0, "handled": 0, "failed": 0}],
-    "odd": 7,
-}  # fmt: skip
-
-
-def listed(monkeypatch: pytest.MonkeyPatch, hosts: dict[str, Any], seconds: float) -> tuple[Callable[[Any], int], Time]:
-    clock = Time()
-    runtime = SimpleNamespace(ask_hosts=lambda take: [take(host, kinds) for host, kinds in hosts.items()])
-    monkeypatch.setattr(receivers, "parts_of", lambda endpoint: SimpleNamespace(runtime=runtime))
-    monkeypatch.setattr(receivers, "time", clock)
-    monkeypatch.setattr(common, "pause", clock.sleep)
-    there: Any = None
-    return (lambda output: receivers.show(there, seconds, output)), clock
-
-
-def test_kinds_of_receivers_are_listed_by_kind_and_host(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    show, clock = listed(monkeypatch, HOSTS, 0.7)
-    assert people(show).splitlines() == [
-        "lamp at hall: 4 of 8 partitions, 3 active, 2 waiting (a 2, b 1), 70 handled, 1 failed, slowest a 12.5 ms",
-        "door at attic: 4 of 8 partitions, 0 active, 0 waiting, 0 handled, 0 failed",
-    ]
-    assert clock.naps == [0.3, 0.3, 0.1, 0.05]
-    first, second = programs(show)
-    assert first == {"event": "kind", "host": "hall", **HOSTS["hall"][0]}
-    assert (second["kind"], second["longest"], second["host"]) == ("door", None, "attic")
-    monkeypatch.setattr(receivers, "open_endpoint", lambda *_, **options: nullcontext(Calls()))
-    assert receivers.main(["--wait", "0.2"]) == 0
-    assert capsys.readouterr().out.startswith("lamp at hall: ")
-    show, _ = listed(monkeypatch, {}, 0.0)
-    assert people(show) == ""
-    assert capsys.readouterr().err == "glue receivers: no host was found\n"
-
-
-@pytest.mark.parametrize(("error", "handled", "code", "told"), [
-    (None, True, 0, ""), (ValueError("bad"), True, 1, "glue receivers: bad\n"),
-    (None, False, 1, "glue receivers: lamp/1: it was not handled in time; it may be later\n"),
-])  # fmt: skip
-def test_a_message_is_sent_and_its_end_awaited(
-    error: Exception | None, handled: bool, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    sent: list[Any] = []
-
-    def send(address: Any, payload: Any, settle: Any) -> None:
-        sent.append((address, payload))
-        if handled:
-            settle(error, None)
-
-    monkeypatch.setattr(receivers, "open_endpoint", lambda *_, **options: nullcontext(Calls()))
-    monkeypatch.setattr(receivers, "parts_of", lambda _: SimpleNamespace(runtime=SimpleNamespace(send=send)))
-    assert receivers.main(["lamp/1", '{"a": 1}', "--send", "--timeout", "0.01"]) == code
-    assert capsys.readouterr().err == told
-    assert sent == [(parse("lamp/1"), {"a": 1})]
-
-
-@pytest.mark.parametrize(("answer", "code", "out", "err"), [
-    ("x", 0, "x\n", ""), ({"a": 1}, 0, '{"a": 1}\n', ""),
-    (glue.RequestError("it failed"), 1, "", "glue receivers: it failed\n"),
-    (glue.ConfigurationError("no kind"), 2, "", "glue receivers: no kind\n"),
-])  # fmt: skip
-def test_a_receiver_is_asked(
-    answer: Any, code: int, out: str, err: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    there: Any = Calls(ask=answer)
-    monkeypatch.setattr(receivers, "open_endpoint", lambda *_, **options: nullcontext(there))
-    assert receivers.main(["lamp/1", "21", "--timeout", "2"]) == code
-    assert capsys.readouterr() == (out, err)
-    assert there.calls == [("ask", "lamp/1", 21, 2.0)]
-    assert receivers.main(["lamp/1", "--json"]) == code
-    assert there.calls[1] == ("ask", "lamp/1", None, 5.0)
-    if code == 0:
-        event = json.loads(capsys.readouterr().out)
-        assert (event["event"], event["address"], event["payload"]) == ("answer", "lamp/1", answer)

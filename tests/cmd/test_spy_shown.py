@@ -100,6 +100,31 @@ def test_cells_have_the_widths_of_their_columns() -> None:
     assert spy_tree.fitted(["x" * 32, "y" * 9, *cells[2:]], 120)[:2] == ["x" * 32 + " ", "y" * 7 + "… "]
 
 
+def test_the_chosen_line_is_one_of_the_lines_whatever_is_shown() -> None:
+    watch: Any = Watched()
+    tree = Tree()
+    for name in ("a", "b", "c"):
+        tree.add(Topic(name))
+    widget = spy_tree.TopicTree(watch, tree)
+    a, b, c = tree.lines
+    assert (widget.chosen, widget.node) == (0, a)
+    widget.chosen = 7
+    assert widget.node is c
+    widget.chosen = 1
+    for shows, kept, chosen in (
+        ("", b, 1),
+        ("", None, 1),
+        ("", c, 2),
+        ("c", b, 0),
+        ("", a, 0),
+        ("", c, 2),
+        ("x", c, 0),
+    ):
+        tree.choose(shows)
+        widget.keep(kept)
+        assert (widget.chosen, widget.node) == (chosen, tree.lines[chosen] if tree.lines else None)
+
+
 def test_a_list_of_topics_is_shortened_for_people() -> None:
     entry = {
         "topic": "t",

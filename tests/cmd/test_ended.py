@@ -1,0 +1,123 @@
+"""A command that is ended before it has its answer has failed and says so; one that only shows what comes has not."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from glue.cmd import common, doctor, history, receivers, simulate, top
+from glue.cmd.output import CommandOutput
+from glue.doctor import Seen
+from tests.cmd.prepared import Calls, Time, message
+from tests.doctor.scenes import healthy
+from tests.doctor.test_told import SHOWN
+
+Capture = pytest.CaptureFixture[str]
+
+
+def end(*_: Any, **__: Any) -> Any:
+    raise common.Ended
+
+
+class Ending(Calls):
+    """An endpoint at which every call is ended."""
+
+    name, id, peers = "me", "m", ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return end
+
+
+@pytest.mark.parametrize("words", [
+    "consumers", "consumers b a/# --forget", "consumers b a/# --to latest", "peers", "receivers", "receivers a/1",
+    "receivers a/1 --send", "request t 1", "request t 1 --all", "top", "top --count 2",
+])  # fmt: skip
+def test_a_command_without_its_answer_has_failed(words: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    name, *rest = words.split()
+    monkeypatch.setattr(import_module(f"glue.cmd.{name}"), "open_endpoint", lambda *_, **__: nullcontext(Ending()))
+    monkeypatch.setattr(common, "pause", end)
+    runtime = SimpleNamespace(ask_hosts=lambda take: None, send=end)
+    monkeypatch.setattr(receivers, "parts_of", lambda endpoint: SimpleNamespace(runtime=runtime))
+    assert import_module(f"glue.cmd.{name}").main(rest) == 1
+    assert capsys.readouterr() == ("", f"glue {name}: ended before there was an answer\n")
+
+
+def test_simulated_runs_and_a_look_that_are_ended_have_failed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(simulate, "results", end)
+    assert simulate.main(["--seeds", "3"]) == 1
+    assert capsys.readouterr() == ("", "glue simulate: ended before there was an answer\n")
+    monkeypatch.setattr(doctor, "Observer", lambda settings, pause: SimpleNamespace(look=end))
+    assert doctor.main([]) == 1
+    assert capsys.readouterr() == ("", "glue doctor: ended before there was an answer\n")
+
+
+def test_top_has_succeeded_once_a_table_was_shown(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    clock, looks = Time(), list[float]()
+
+    def look(endpoint: Any) -> dict[str, Any]:
+        looks.append(clock.now)
+        return {} if len(looks) < 3 else end()
+
+    monkeypatch.setattr(top, "open_endpoint", lambda *_, **__: nullcontext("endpoint"))
+    monkeypatch.setattr(top, "time", clock)
+    monkeypatch.setattr(common, "pause", clock.sleep)
+    monkeypatch.setattr(top, "look", look)
+    assert top.main(["--interval", "1.5"]) == 0
+    assert looks == [1001.2, 1002.7, 1004.2]
+    assert capsys.readouterr().out.startswith("no endpoint answers")
+
+
+@pytest.mark.parametrize(("count", "code", "told"), [
+    (2, 0, ""), (0, 1, "glue history: nothing is remembered of t\n"),
+])  # fmt: skip
+def test_history_that_is_ended_shows_what_it_has(
+    count: int, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    left = iter([message(number) for number in range(count)])
+    subscription = SimpleNamespace(get=lambda seconds: next(left, None) or end())
+    there: Any = Calls(subscribe=lambda *_, **__: nullcontext(subscription))
+    monkeypatch.setattr(history, "open_endpoint", lambda *_, **__: nullcontext(there))
+    assert history.main(["t", "--follow"]) == code
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (count, told)
+
+
+# ---------------------------------------------------------------------------------------------- the doctor
+
+
+def test_the_doctor_looks_with_the_settings_of_the_command_line_and_saves_what_it_saw(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    made, shown = list[Any](), list[Any]()
+
+    def observer(settings: Any, pause: Any) -> Any:
+        made.append((settings, pause))
+        return SimpleNamespace(look=lambda: SHOWN["warnings"])
+
+    def progress(output: CommandOutput, what: str, seconds: float = 0.0) -> Any:
+        shown.append((what, seconds))
+        return nullcontext()
+
+    monkeypatch.setattr(doctor, "Observer", observer)
+    monkeypatch.setattr(CommandOutput, "progress", progress)
+    file = tmp_path / "seen.json"
+    assert doctor.main(["--network-id", "7", "--interface", "lo", "--save", str(file)]) == 1
+    assert made == [({"interface": "lo", "network_id": 7}, common.pause)]
+    ((what, seconds),) = shown
+    assert (what, 4.0 <= seconds <= 5.0) == ("looking", True)
+    told = capsys.readouterr().out
+    assert Seen.from_dict(json.loads(file.read_text())) == SHOWN["warnings"]
+    assert file.read_text().startswith('{\n "')
+    assert file.read_text().endswith("}\n")
+    assert doctor.main(["--judge", str(file)]) == 1
+    assert (capsys.readouterr().out, len(made)) == (told, 1)
+    file.write_text(json.dumps(healthy().as_dict()))
+    assert doctor.main(["--judge", str(file)]) == 0
