@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from glue.cmd import common, doctor, history, receivers, simulate, top
+from glue.cmd import common, doctor, endpoint, history, receivers, request, simulate, top
 from glue.cmd.output import CommandOutput
 from glue.doctor import Seen
 from tests.cmd.prepared import Calls, Time, message
@@ -36,11 +36,30 @@ class Ending(Calls):
         return end
 
 
-@pytest.mark.parametrize("words", [
-    "consumers", "consumers b a/# --forget", "consumers b a/# --to latest", "peers", "receivers", "receivers a/1",
-    "receivers a/1 --send", "request t 1", "request t 1 --all", "top", "top --count 2",
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The progress that a command shows: what goes on, for how long, whether lines are progress, and its texts."""
+    noted: list[Any] = []
+
+    def progress(output: CommandOutput, what: str, seconds: float = 0.0, *, beside_lines: bool = False) -> Any:
+        noted.append((what, seconds, beside_lines))
+        return nullcontext(SimpleNamespace(tell=lambda *told: noted.append(told)))
+
+    monkeypatch.setattr(CommandOutput, "progress", progress)
+    return noted
+
+
+@pytest.mark.parametrize(("words", "what", "seconds"), [
+    ("consumers --wait 3", "asking the keepers", 3.0), ("consumers b a/# --forget", "", 0.0),
+    ("consumers b a/# --to latest", "", 0.0), ("peers", "asking the endpoints", 2.4),
+    ("receivers --wait 2", "asking the hosts", 2.0), ("receivers a/1", "waiting for the answer", 5.0),
+    ("receivers a/1 --timeout 2", "waiting for the answer", 2.0), ("receivers a/1 --send", "", 0.0),
+    ("request t 1 --wait 2", "looking for a responder", 2.0), ("request t 1 --all", "looking for a responder", 3.0),
+    ("top", "looking for endpoints", 1.2), ("top --count 2", "looking for endpoints", 1.2),
 ])  # fmt: skip
-def test_a_command_without_its_answer_has_failed(words: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_a_command_without_its_answer_has_failed(
+    words: str, what: str, seconds: float, shown: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     name, *rest = words.split()
     monkeypatch.setattr(import_module(f"glue.cmd.{name}"), "open_endpoint", lambda *_, **__: nullcontext(Ending()))
     monkeypatch.setattr(common, "pause", end)
@@ -48,6 +67,7 @@ def test_a_command_without_its_answer_has_failed(words: str, monkeypatch: pytest
     monkeypatch.setattr(receivers, "parts_of", lambda endpoint: SimpleNamespace(runtime=runtime))
     assert import_module(f"glue.cmd.{name}").main(rest) == 1
     assert capsys.readouterr() == ("", f"glue {name}: ended before there was an answer\n")
+    assert shown == ([(what, seconds, False)] if what else [])
 
 
 def test_simulated_runs_and_a_look_that_are_ended_have_failed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -79,7 +99,7 @@ def test_top_has_succeeded_once_a_table_was_shown(monkeypatch: pytest.MonkeyPatc
     (2, 0, ""), (0, 1, "glue history: nothing is remembered of t\n"),
 ])  # fmt: skip
 def test_history_that_is_ended_shows_what_it_has(
-    count: int, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    count: int, code: int, told: str, shown: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     left = iter([message(number) for number in range(count)])
     subscription = SimpleNamespace(get=lambda seconds: next(left, None) or end())
@@ -88,31 +108,55 @@ def test_history_that_is_ended_shows_what_it_has(
     assert history.main(["t", "--follow"]) == code
     out, err = capsys.readouterr()
     assert (len(out.splitlines()), err) == (count, told)
+    assert shown == [("reading", 0.0, True), *[(f"{number} messages",) for number in range(1, count + 1)]]
+
+
+def test_history_of_a_silent_topic_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def get(seconds: float) -> Any:
+        asked.append(seconds)
+        raise TimeoutError
+
+    monkeypatch.setattr(common, "check", lambda: end() if len(asked) == 2 else None)
+    silent: Any = SimpleNamespace(get=get)
+    with pytest.raises(common.Ended):
+        list(history.read(silent, None))
+    assert asked == [common.NAP] * 2
+
+
+def test_answers_are_waited_for_after_a_responder_was_found(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    there: Any = Calls(wait_for_responders=True, request_many=end)
+    monkeypatch.setattr(request, "open_endpoint", lambda *_, **__: nullcontext(there))
+    assert request.main(["t", "1", "--timeout", "7"]) == 1
+    assert shown == [("looking for a responder", 3.0, False), ("waiting for answers", 7.0, False)]
+    there = Calls(model=Calls())
+    monkeypatch.setattr(endpoint, "open_endpoint", lambda *_, **__: nullcontext(there))
+    monkeypatch.setattr(endpoint, "publish_all", end)
+    del shown[:]
+    assert endpoint.main(["--publish", "t", "1"]) == 0
+    assert shown == [("publishing", 0.0, True)]
 
 
 # ---------------------------------------------------------------------------------------------- the doctor
 
 
 def test_the_doctor_looks_with_the_settings_of_the_command_line_and_saves_what_it_saw(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
-    made, shown = list[Any](), list[Any]()
+    made = list[Any]()
 
     def observer(settings: Any, pause: Any) -> Any:
         made.append((settings, pause))
         return SimpleNamespace(look=lambda: SHOWN["warnings"])
 
-    def progress(output: CommandOutput, what: str, seconds: float = 0.0) -> Any:
-        shown.append((what, seconds))
-        return nullcontext()
-
     monkeypatch.setattr(doctor, "Observer", observer)
-    monkeypatch.setattr(CommandOutput, "progress", progress)
     file = tmp_path / "seen.json"
     assert doctor.main(["--network-id", "7", "--interface", "lo", "--save", str(file)]) == 1
     assert made == [({"interface": "lo", "network_id": 7}, common.pause)]
-    ((what, seconds),) = shown
-    assert (what, 4.0 <= seconds <= 5.0) == ("looking", True)
+    assert shown == [("looking", 4.0, False)]
     told = capsys.readouterr().out
     assert Seen.from_dict(json.loads(file.read_text())) == SHOWN["warnings"]
     assert file.read_text().startswith('{\n "')
