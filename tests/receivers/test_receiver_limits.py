@@ -223,10 +223,9 @@ def test_messages_are_counted_until_each_has_its_result() -> None:
 
 def test_an_inbox_takes_200000_messages_and_tells_a_quarter_of_a_megabyte_at_once() -> None:
     inbox = Inbox(A, f"{A}/1", result_of, lambda: None)
-    inbox.open((":k", 0), 1, 199_999)
-    assert not inbox.is_full
-    inbox.open((":k", 0), 2, 1)
-    assert inbox.is_full
+    for number, count, is_full in ((1, 199_999, False), (2, 1, True)):
+        inbox.open((":k", 0), number, count)
+        assert inbox.is_full == is_full
     for sizes, parts in (([128 << 10] * 3, [2, 1]), ([(128 << 10) + 1, 128 << 10], [1, 1]), ([300 << 10, 1], [1, 1])):
         inbox = Inbox(A, f"{A}/1", result_of, lambda: None)
         first = inbox.open((":k", 0), 1, len(sizes))
@@ -282,7 +281,7 @@ def test_a_partition_is_changed_by_one_at_a_time() -> None:
     for partition in range(8):
         mine.answered(partition)
         mine.note(partition, Owner(A, 1, 1).record)
-    assert mine.claims() == mine.surplus() == []
+    assert (mine.claims(), mine.surplus()) == ([], [])
     assert sorted(mine.all_owned) == [*range(8)]
     mine.set_hosts({B: 5})
     wanted = [partition for partition in range(8) if choose("k", partition, [A, B]) == B]

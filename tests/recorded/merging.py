@@ -156,7 +156,8 @@ class Run:
             Write([Set("plain", 1), Set("reg/1", 1)], False), Write([Set("plain", 1)], False), Read("#"), Read("reg/+"),
             Write([Set("reg/1", 1), Delete("reg/1")], False), Write([Expect("reg/1", 1)], False),
             Write([Set("count/1", 1)], False), Write([Update("count/1", 1.5)], False),
-            Write([Set("set/1", "x")], False), Write([Update("set/1", {"x": False})], False), Write([Update("set/1", {"x" * 2000: True})], False),
+            Write([Set("set/1", "x")], False), Write([Update("set/1", {"x": False})], False),
+            Write([Update("set/1", {"x" * 2000: True})], False),
             Write([Update("multi/1", {"x": "y" * (1 << 21)})], False), Write([Set("set/1", [1])], False),
         ]  # fmt: skip
         return f"{replica.name} {[self.ask(replica, one)[:200] for one in some]}"
