@@ -13,7 +13,6 @@ from glue.gateway import refusals
 from glue.gateway.descriptors import OTHER_FILES
 from glue.gateway.mqtt import (
     Gateway,
-    committing,
     connection,
     door,
     files,
