@@ -77,7 +77,10 @@ def test_of_changed_hosts_only_their_kinds_are_told(monkeypatch: pytest.MonkeyPa
         desk.deliver(encode({"kinds": kinds}), life=life, token=desk.runtime._beat_token)
         return sorted(changed)
 
+    desk.told.clear()
     assert beat(1, a=1, b=2) == ["a", "b"]
+    assert desk.told[0] == ("handled", 1)
+    assert len(desk.told) == 2  # the delivery as well
     first = desk.runtime.beats[PEER]
     desk.time += 1.0
     assert beat(1, a=1, b=2) == []
@@ -217,3 +220,16 @@ def test_what_a_lost_partition_had_in_memory_is_forgotten_at_once() -> None:
     host.kind.note([("owner/0", {"host": PEER, "life": 1, "epoch": 4})])
     assert (activation.receiver, busy.receiver is None, host.kind.activations) == (None, False, {"z": other})
     assert (host.kind.serves(0), host.kind.serves(1)) == (False, True)
+
+
+def test_what_is_hosted_no_more_gets_nothing_more() -> None:
+    host = Host()
+    host.kind._ready = {0: 3, 1: 3}
+    host.runtime.send_text("sum/x", 1)
+    host.run()
+    activation = host.kind.activations["x"]
+    assert (activation.is_direct, activation.mailbox) == (True, None)
+    host.runtime.remove_kind(host.kind)
+    for text in ("sum/x", ":sum/x"):
+        host.runtime.send_text(text, 2)
+    assert (host.runtime.outbox.count, activation.mailbox, host.runtime.outbox.hosts) == (2, None, {})

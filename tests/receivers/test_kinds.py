@@ -313,6 +313,7 @@ def test_what_waited_for_its_store_counts_as_slow_and_goes_on() -> None:
     place.run()
     assert place.got == [1, 2, 3]
     assert [(id, round(seconds, 6)) for id, seconds in place.kind.slowest_ones()] == [("x", 0.5)]
+    assert place.shelf.documents == {"x": {"state": {"last": 3}}}
 
 
 def test_a_receiver_that_could_not_begin_begins_anew_with_the_next_message(caplog: pytest.LogCaptureFixture) -> None:
