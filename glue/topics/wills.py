@@ -18,7 +18,6 @@ from glue.topics.bundle import KEPT, LIVE, SEQUENCE_LIMIT, MessageGroup
 from glue.topics.deliveries import deliveries
 from glue.topics.index import Index
 from glue.topics.local import LocalDeliveries
-from glue.topics.names import check_topic
 from glue.topics.outbox import BundleOutbox
 from glue.topics.published import PublishedTopics
 from glue.topics.retained import RetainedValue, RetainedValues
@@ -119,10 +118,6 @@ class Wills:
     def take(self, item: Inbound, group: MessageGroup, up: list[Event]) -> None:
         """Take a will from a peer."""
         found = parse_will(group.topic)
-        try:
-            check_topic("" if found is None else found[2])
-        except ValueError:
-            found = None
         if found is None:
             self._statistics["malformed will"] += 1
             return
