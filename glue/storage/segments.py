@@ -93,7 +93,7 @@ class Segments:
             except CorruptStorageError:
                 damaged += 1
                 continue
-            index.add(record, offset, position, len(payload))
+            index.add(record, offset, position, framed_size(payload))
             segment.end = max(segment.end, offset + len(record.payloads))
         segment.size, segment.last_at = salvage.size, index.last_at if index.positions else 0.0
         if salvage.is_torn:
