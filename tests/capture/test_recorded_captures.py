@@ -24,6 +24,7 @@ from glue.capture.reading import Capture, DamagedError
 from glue.capture.tap import TappedNetwork
 from glue.contract import Address, Network, Train
 from glue.contract.pieces import cut
+from glue.contract.sealed import FORMATS
 from glue.security.runs import OVERHEAD
 from glue.security.sealer import SealedTrain
 from tests.spark.captures import GOLDEN, ethernet, ipv4, ipv6, numbered, udp
@@ -139,6 +140,38 @@ def test_the_filter_takes_the_port_and_the_beginning_of_datagrams(wrap: Callable
     options = ethernet(ipv4(udp(other), options=bytes(12)))
     assert passes(options, 1, 37320)
     assert accepted(options, 37320) == 0xFFFF
+
+
+@pytest.mark.parametrize("wrap", [
+    ipv4, ipv6, lambda data: ipv4(data, options=bytes(12)),
+], ids=["IPv4", "IPv6", "options"])  # fmt: skip
+def test_the_filter_takes_what_begins_as_a_sealed_datagram(wrap: Callable[[bytes], bytes]) -> None:
+    taken = [first for first in range(256) if passes(ethernet(wrap(udp(bytes([first]) + bytes(40)))), 1, 1)]
+    assert taken == [*FORMATS]
+    kept = [first for first in range(256) if accepted(ethernet(wrap(udp(bytes([first]) + bytes(40)))), 1)]
+    assert kept == taken
+    for changed in range(len(START)):
+        payload = bytearray(START + bytes(40))
+        payload[changed] ^= 1
+        frame = ethernet(wrap(udp(bytes(payload))))
+        assert (passes(frame, 1, 1), accepted(frame, 1)) == (False, 0)
+    for port in (37319, 37321):
+        assert not accepted(ethernet(wrap(udp(b"other" + bytes(40)))), port)
+
+
+def test_the_filter_takes_nothing_else() -> None:
+    ours = udp(START + bytes(40))
+    others = [
+        ethernet(ipv6(ours, protocol=6)), ethernet(ipv6(ours, protocol=44)), ethernet(ipv4(ours, protocol=6)),
+        ethernet(ipv4(ours, fragment=1)), ethernet(ipv4(ours, fragment=0x1000)), ethernet(ipv4(ours, fragment=0x3001)),
+    ]  # fmt: skip
+    for frame in others:
+        assert (passes(frame, 1, 37320), accepted(frame, 37320)) == (False, 0)
+    for fragment in (0x2000, 0x4000):  # the first of several, and one that may not be cut
+        frame = ethernet(ipv4(ours, fragment=fragment))
+        assert (passes(frame, 1, 1), accepted(frame, 1)) == (True, 0xFFFF)
+    foreign = ethernet(ipv4(ours))
+    assert not accepted(foreign[:12] + b"\x08\x06" + foreign[14:], 37320), "neither IPv4 nor IPv6"
 
 
 def test_a_train_is_cut_where_its_beginning_comes_back() -> None:

@@ -169,7 +169,7 @@ def test_what_comes_and_goes_is_a_line() -> None:
     ("--publish a 1 --will w 2 --retain", ["will", "publish_all"], False),
 ])  # fmt: skip
 def test_the_endpoint_does_what_the_options_say(
-    words: str, asked: list[str], waits: bool, monkeypatch: pytest.MonkeyPatch
+    words: str, asked: list[str], waits: bool, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     there: Any = Calls()
     waited: list[int] = []
@@ -182,6 +182,9 @@ def test_the_endpoint_does_what_the_options_say(
     if "group" in words:
         assert [call[1] for call in there.calls] == ["a", "b"]
         assert there.calls[0][3] == {"group": "g", "max_rate": 2.0}
+        for call in there.calls:
+            call[2](message("on"))
+        assert capsys.readouterr().out == "home/lamp on\n" * 2
     if "will" in words:
         assert there.calls[0] == ("will", "w", 2, {"retain": True})
     if "presence" in words:

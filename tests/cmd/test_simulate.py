@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from glue.cmd import simulate
+from glue.cmd.output import CommandOutput
+from glue.model.consensus.items import Outcome
 from glue.simulation.consensus import STORM, RunResult, run_seed
+from tests.cmd.prepared import Time
 
 
 def test_runs_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,3 +75,80 @@ def test_a_kind_of_fault_that_there_is_not_is_refused(capsys: pytest.CaptureFixt
     assert "'nothing' is no kind of fault; there are " in capsys.readouterr().err
     assert simulate.kinds("slow-disk,crash") == ["slow disk", "crash"]
     assert simulate.options([], STORM, forged=False) == ""
+
+
+class Runs:
+    """Runs whose results are prepared, and the conditions that they were given."""
+
+    def __init__(self, failing: tuple[int, ...] = ()) -> None:
+        self.asked: list[Any] = []
+        self._failing = failing
+
+    def __call__(self, seed: int, *given: Any, **conditions: Any) -> RunResult:
+        self.asked.append((seed, *given, conditions) if given else (seed, conditions))
+        outcomes = {Outcome.COMMITTED: 1_000, Outcome.UNKNOWN: seed}
+        return RunResult(seed, f"hash {seed}", 2, 50, outcomes, {"crash": 3}, "bad" if seed in self._failing else "")
+
+
+CALM = {"without": [], "storm": STORM, "forged": False}
+
+
+@pytest.mark.parametrize(("words", "conditions"), [
+    ([], CALM), (["--without", "slow-disk,crash"], {**CALM, "without": ["slow disk", "crash"]}),
+    (["--storm", "2.5"], {**CALM, "storm": 2.5}), (["--forged"], {**CALM, "forged": True}),
+])  # fmt: skip
+def test_runs_have_the_conditions_of_the_command_line(
+    words: list[str], conditions: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, traced = Runs(), Runs()
+    monkeypatch.setitem(simulate.LAYERS, "model", runs)
+    monkeypatch.setattr(simulate, "run_seed", traced)
+    assert simulate.main(["--seeds", "2", "--first", "7", *words]) == 0
+    assert runs.asked == [(7, conditions), (8, conditions)]
+    assert simulate.main(["--seeds", "2", "--first", "7", "--trace", *words]) == 0
+    assert [(seed, *given) for seed, _, *given, _ in traced.asked] == [
+        (seed, *conditions.values()) for seed in (7, 8)
+    ]  # fmt: skip
+    list(simulate.results("model", range(1), 1))
+    assert runs.asked[-1] == (0, {"without": (), "storm": STORM, "forged": False})
+
+
+def test_the_sums_the_progress_and_the_time_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock, shown = Time(), list[Any]()
+    runs = Runs(failing=(1,))
+
+    def run(seed: int, **conditions: Any) -> RunResult:
+        clock.now += 1.23456
+        return runs(seed)
+
+    monkeypatch.setitem(simulate.LAYERS, "model", run)
+    monkeypatch.setattr(simulate, "time", clock)
+    monkeypatch.setattr(simulate, "shrunk", lambda result, forged: ((), STORM))
+    line = SimpleNamespace(tell=lambda *told: shown.append(told))
+    monkeypatch.setattr(CommandOutput, "progress", lambda output, what: shown.append(what) or nullcontext(line))  # type: ignore[func-returns-value]
+    assert simulate.main(["--seeds", "3"]) == 1
+    assert shown == [
+        "running", ("1 of 3 runs, 0 failed", 1 / 3), ("2 of 3 runs, 0 failed", 2 / 3), ("3 of 3 runs, 1 failed", 1.0),
+    ]  # fmt: skip
+    assert capsys.readouterr().out.splitlines()[3:] == [
+        "           6 elections", "         150 entries committed", "       3,000 committed outcomes",
+        "           3 unknown outcomes", "           9 faults: crash", "3 runs in 3.7 s, 1 failed",
+    ]  # fmt: skip
+    assert simulate.main(["--seeds", "2", "--first", "2", "--json"]) == 0
+    events = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    assert [(one["event"], one["name"], one["count"]) for one in events[:-1]] == [
+        ("sum", "elections", 4), ("sum", "entries committed", 100), ("sum", "committed outcomes", 2_000),
+        ("sum", "unknown outcomes", 5), ("sum", "faults: crash", 6),
+    ]  # fmt: skip
+    assert {name: events[-1][name] for name in ("event", "runs", "seconds", "failed")} == {
+        "event": "ended", "runs": 2, "seconds": 2.469, "failed": 0,
+    }  # fmt: skip
+    assert simulate.main(["--seeds", "1", "--first", "1", "--json"]) == 1
+    failed, again, shorter, *_ = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    assert (failed["event"], failed["seed"], failed["violation"], failed["trace_hash"]) == (
+        "failed", 1, "bad", "hash 1",
+    )  # fmt: skip
+    command = "python -m glue.cmd.simulate --layer model --first 1 --seeds 1 --trace"
+    assert [(one["event"], one["command"]) for one in (again, shorter)] == [("again", command)] * 2
