@@ -96,7 +96,7 @@ def losses(ids: list[str], found: dict[str, Answered], paths: dict[tuple[str, st
     """Return the lines of the matrix of losses."""
     names = {id: found[id].name for id in ids}
     lines = matrix(names, lambda *pair: paths[pair].loss if pair in paths else None)
-    worst = max((path.loss or 0.0 for path in paths.values()), default=0.0)
+    worst = max(path.loss or 0.0 for path in paths.values())
     return [f"reliable frames lost lately, at worst {percent(worst)}", *lines]
 
 

@@ -73,6 +73,10 @@ def test_of_many_endpoints_a_part_is_a_matrix() -> None:
         assert lines[count + 1 : count + 3] == ["", "pings lost by multicast"]
         assert len(lines) == 1 + count + 2 * (3 + facts.MATRIX) + (2 if more else 0)
         assert (lines[-1] == more) is (more is not None)
+    named = {"z": ("attic", "x"), "y": ("hall", "y"), "a": ("me", "this")}
+    lines = people(lambda output: peers.show(output, "a", named, {"a": {}, "z": {}})).splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["attic", "hall", "me"], "by name"
+    assert [line.split()[1] for line in lines[7:9]] == ["attic", "me"]
     alone = people(lambda output: peers.show(output, "m", {"m": ("me", "this")}, {"m": {}}))
     assert "pings" not in alone
 

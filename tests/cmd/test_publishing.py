@@ -102,8 +102,26 @@ def test_what_nobody_received_is_a_failure(
     assert (found, capsys.readouterr().err) == (code, f"glue endpoint: {told}\n" if told else "")
     waits = [call[3] for call in calls if call[0] == "wait_for_subscribers"]
     assert sum(waits) == (pytest.approx(3.0) if not there else pytest.approx(0.2))
+    assert {call[2] for call in calls if call[0] == "wait_for_subscribers"} == {1}
     if answers.get("flush") is False:
         assert sum(call[1] for call in calls if call[0] == "flush") == pytest.approx(10.0)
+
+
+def test_all_topics_together_wait_for_subscribers_once(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    clock = Time()
+    monkeypatch.setattr(common, "time", clock)
+    monkeypatch.setattr(endpoint, "time", clock)
+
+    def wait(topic: str, count: int, seconds: float) -> bool:
+        clock.now += seconds
+        return False
+
+    words = ["--publish", "a", "1", "--publish", "b", "2", "--wait", "0.5"]
+    _, code = published(*words, publish=Receipt(0), wait_for_subscribers=wait)
+    assert (code, round(clock.now, 6)) == (1, 1000.5)
+    assert capsys.readouterr().err == "glue endpoint: nobody subscribes to a, nobody subscribes to b\n"
+    with pytest.raises(glue.TopicError):
+        published("--publish", "a/#", "1", publish=Receipt())
 
 
 def test_receipts_are_waited_for_once_all_is_acknowledged() -> None:
@@ -174,7 +192,7 @@ def test_the_endpoint_does_what_the_options_say(
     there: Any = Calls()
     waited: list[int] = []
     monkeypatch.setattr(endpoint, "open_endpoint", lambda *_, **options: nullcontext(there))
-    monkeypatch.setattr(endpoint, "publish_all", lambda one, arguments: there.publish_all() or 7)
+    monkeypatch.setattr(endpoint, "publish_all", lambda one, arguments: one.publish_all() or 7)
     monkeypatch.setattr(common, "wait_for_end", lambda: waited.append(1))
     assert endpoint.main(words.split()) == (7 if "publish_all" in asked else 0)
     assert [call[0] for call in there.calls] == asked
