@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from glue.errors import InterfaceError
-from glue.network import Interface
-from glue.network.choice import best, ipv4_default_routes, ipv6_default_routes, named
+from glue.network import Interface, choice
+from glue.network.choice import (
+    best,
+    choose_interface,
+    default_route_interfaces,
+    ipv4_default_routes,
+    ipv6_default_routes,
+    named,
+)
 
 LOOPBACK = Interface("lo", 1, ("127.0.0.1",), ("::1",), mtu=65536, multicast=False, loopback=True)
 ETHERNET = Interface("eth0", 2, ("192.0.2.2",), ("fd00::2", "fe80::2"))
@@ -69,6 +77,32 @@ def test_the_address_must_be_of_the_family_of_the_group() -> None:
 
 def test_loopback_is_chosen_even_while_it_is_down() -> None:
     assert chosen(Interface("lo", 1, loopback=True, up=False), BARE) == "lo"
+
+
+def test_of_two_loopbacks_the_one_that_works_is_the_last_resort() -> None:
+    down, second = Interface("lo0", 1, loopback=True, up=False), Interface("lo1", 2, ("127.0.0.2",), loopback=True)
+    assert chosen(down, second, Interface("lo2", 3, ("127.0.0.3",), loopback=True)) == "lo1"
+
+
+def test_the_routes_and_addresses_are_those_of_the_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zero = "0" * 32
+    routes = {socket.AF_INET: tmp_path / "route", socket.AF_INET6: tmp_path / "ipv6_route"}
+    monkeypatch.setattr(choice, "ROUTES", routes)
+    assert default_route_interfaces(socket.AF_INET) == []
+    line = "{}\t00000000\t010200C0\t0003\t0\t0\t{}\t00000000\t0\t0\t0\n"
+    routes[socket.AF_INET].write_text(line.format("wlan0", 600) + line.format("eth0", 100) + line.format("wlan0", 50))
+    routes[socket.AF_INET6].write_text(f"{zero} 00 {zero} 00 {zero} 00000400 1 0 3     wlan0\n")
+    assert default_route_interfaces(socket.AF_INET) == ["wlan0", "eth0"]
+    assert default_route_interfaces(socket.AF_INET6) == ["wlan0"]
+    monkeypatch.setattr(choice, "list_interfaces", lambda: [LOOPBACK, ETHERNET, WIRELESS])
+    routes[socket.AF_INET].write_text(line.format("eth0", 100))
+    found = [choose_interface(None, family) for family in (socket.AF_INET, socket.AF_INET6)]
+    assert [one.interface.name for one in found] == ["eth0", "wlan0"]
+    assert choose_interface(None).interface.name == "eth0"
+    assert choose_interface("wlan0").reason == "wlan0, as asked for"
+    bare = "eth2, as asked for; at present it cannot be used: no IPv6 address"
+    monkeypatch.setattr(choice, "list_interfaces", lambda: [BARE])
+    assert choose_interface("eth2", socket.AF_INET6).reason == bare
 
 
 def test_without_any_interface_the_error_names_those_that_exist() -> None:

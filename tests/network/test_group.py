@@ -61,3 +61,9 @@ def test_ipv6_headers_are_20_bytes_longer_than_those_of_ipv4() -> None:
 def test_only_ipv6_addresses_name_the_interface() -> None:
     assert parse_group("239.192.137.1:37320").destination(7) == ("239.192.137.1", 37320)
     assert parse_group("[ff15::1]:37320").destination(7) == ("ff15::1", 37320, 0, 7)
+
+
+@pytest.mark.parametrize(("written", "most", "overhead"), [("239.1.2.3:1", 65507, 28), ("[ff15::1]:1", 65527, 48)])
+def test_a_system_call_takes_as_much_as_a_packet_can_hold(written: str, most: int, overhead: int) -> None:
+    group = parse_group(written)
+    assert (group.payload_limit, group.overhead) == (most, overhead)

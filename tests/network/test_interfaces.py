@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import struct
 import sys
 from pathlib import Path
 
 import pytest
 
-from glue.network import addresses, list_interfaces
+from glue.network import addresses, interfaces, list_interfaces
 from glue.network.interfaces import (
+    STACK_DEPTH,
+    Interface,
     Traits,
     assumed_traits,
     find_interface,
@@ -107,3 +110,73 @@ def test_hardware_is_seen_through_bonds_bridges_and_vlans(tmp_path: Path) -> Non
         (tmp_path / folder).mkdir(parents=True)
     found = {name: has_hardware(name, tmp_path) for name in ("eth0", "bond0", "br0", "br1", "veth0", "absent")}
     assert found == {"eth0": True, "bond0": True, "br0": True, "br1": False, "veth0": False, "absent": None}
+
+
+def test_an_interface_that_stands_on_itself_is_no_device_and_a_tower_has_its_height(tmp_path: Path) -> None:
+    for number in range(STACK_DEPTH + 1):
+        (tmp_path / f"if{number}" / f"lower_if{number + 1}").mkdir(parents=True)
+    (tmp_path / f"if{STACK_DEPTH + 1}" / "device").mkdir(parents=True)
+    (tmp_path / "loop" / "lower_loop").mkdir(parents=True)
+    assert [has_hardware(name, tmp_path) for name in ("if0", "if1", "loop")] == [False, True, False]
+
+
+def test_link_local_addresses_are_the_last_and_what_is_known_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = loopback_name()
+    ipv6 = ["fe80::1", "fd00::2", "febf::3", "fec0::4", "fe90::5", "fea0::6"]
+    asked = list[tuple[str, int]]()
+
+    def addresses_of(name: str, number: int) -> dict[int, list[str]]:
+        asked.append((name, number))
+        return {socket.AF_INET: ["10.0.0.1"], socket.AF_INET6: ipv6}
+
+    monkeypatch.setattr(interfaces, "addresses_of", addresses_of)
+    monkeypatch.setattr(interfaces, "kernel_traits", lambda name: Traits(True, False, False, 9000))
+    monkeypatch.setattr(interfaces, "has_hardware", lambda name: False)
+    number = socket.if_nametoindex(name)
+    found = find_interface(name)
+    assert found == Interface(
+        name, number, ("10.0.0.1",), ("fd00::2", "fec0::4", "fe80::1", "febf::3", "fe90::5", "fea0::6"), 9000,
+        up=True, multicast=False, loopback=False, virtual=True,
+    )  # fmt: skip
+    assert asked == [(name, number)]
+    for known, is_virtual in (
+        (Interface(name, number), False), (Interface(name, number + 1), True), (Interface("other", number), True),
+    ):  # fmt: skip
+        again = find_interface(name, known)
+        assert again is not None
+        assert again.virtual is is_virtual
+    monkeypatch.setattr(interfaces, "has_hardware", lambda name: None)
+    unknown = find_interface(name)
+    assert unknown is not None
+    assert not unknown.virtual
+
+
+def test_interfaces_that_vanish_meanwhile_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = loopback_name()
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(7, "gone0"), (1, known)])
+    (found,) = list_interfaces()
+    assert found.loopback
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the numbers are those of Linux")
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (0x1043, Traits(True, True, False, 1500)), (0x1003, Traits(False, True, False, 1500)),
+        (0x1042, Traits(False, True, False, 1500)), (0x43, Traits(True, False, False, 1500)),
+        (0x49, Traits(True, False, True, 1500)), (0, Traits(False, False, False, 1500)),
+    ],
+)  # fmt: skip
+def test_what_the_kernel_says_of_an_interface_is_understood(
+    flags: int, told: Traits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = set[bytes]()
+
+    def ioctl(_: object, request: int, question: bytes) -> bytes:
+        names.add(question)
+        answer = struct.pack("@H", flags) if request == 0x8913 else struct.pack("@i", 1500)
+        return question[:16] + answer + bytes(32)
+
+    monkeypatch.setattr("fcntl.ioctl", ioctl)
+    assert kernel_traits("a-name-of-fifteen-letters") == told
+    assert names == {b"a-name-of-fifte".ljust(40, b"\0")}

@@ -307,9 +307,23 @@ def test_what_is_described_is_of_all_links(machine: Machine, make: Make) -> None
     assert network.unicast_address == ("10.0.0.2", 5001)
 
 
+def test_a_wait_is_as_long_and_as_patient_as_it_is_asked_to_be(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, asked = make(), list[tuple[Any, bool]]()
+    monkeypatch.setattr(network._waiter, "wait", lambda timeout, patient: asked.append((timeout, patient)))
+    network.wait(1.5)
+    network.wait(None, True)
+    assert asked == [(1.5, False), (None, True)]
+
+
 def test_a_forked_child_closes_its_copies(machine: Machine, make: Make) -> None:
     network = make()
+    epoll = network.filenos()[0]
+    os.fstat(epoll)
+    lock = network._waiter._closing
     network._after_fork()
+    assert network._waiter._closing is not lock, "another thread may have held it"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(epoll)
     assert machine.forked == machine.opened
     assert all(sockets.is_closed for sockets in machine.opened)
     network.wake()
