@@ -175,7 +175,7 @@ def test_names_that_are_no_segments_are_left_alone() -> None:
 
 def test_200000_streams_are_remembered() -> None:
     streams = Streams()
-    streams._states = dict.fromkeys(range(199_999))  # type: ignore[arg-type]  # others
+    streams._states = dict.fromkeys(range(199_999))  # type: ignore[assignment, arg-type]  # others
     for number, forgotten in ((1, 0), (1, 0), (2, 1), (3, 2)):
         streams.note(Stream("o", 1, str(number)), "n", 1, 2, 1.0, 0)
         assert (streams.forgotten, len(streams)) == (forgotten, 199_999 + 1)

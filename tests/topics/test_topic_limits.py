@@ -107,7 +107,7 @@ def test_a_bundle_has_16384_messages_in_all_its_groups() -> None:
 def test_65536_topics_and_64_megabytes_are_limited_in_rate() -> None:
     limits = Limits(counts := Counter[str]())
     limits.add(limited(1000, "#"))
-    limits._paces = dict.fromkeys(range(65_534))  # type: ignore[arg-type]  # others
+    limits._paces = dict.fromkeys(range(65_534))  # type: ignore[assignment, arg-type]  # others
     found = [len([*limits.offer(0.0, message(topic, b"1"))]) for topic in ("a", "b", "c", "a", "b", "c")]
     assert found == [1, 1, 1, 0, 0, 1]
     assert counts["limited rates exceeded: too many topics"] == 2
@@ -321,7 +321,7 @@ def test_what_is_published_at_the_start_waits_for_the_first_round_and_for_late_a
     layer = topics()
     layer.expect_first_round()
     layer.receive(0.0, [added("ann")])
-    sent = [message("a", b"1"), message("b", b"22", retain=True), message("c", b"333", reliable=False),
+    sent: list[Any] = [message("a", b"1"), message("b", b"22", retain=True), message("c", b"333", reliable=False),
             message("d", b"4", lifespan=9.0), message("e", b"5", ordered=False)]  # fmt: skip
     assert groups(layer.send(0.0, sent)) == []
     assert layer.backlog == 1 + 2 + 3 + 1
