@@ -12,6 +12,7 @@ from glue.gateway.mqtt.cluster import delivering, joining, sweeping
 from glue.gateway.mqtt.cluster.keys import mark
 from glue.gateway.mqtt.cluster.shared import FULL, LARGEST
 from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.plugins import Plugin
 from tests.gateway.mqtt.cluster_doors import EPOCH, Door
 from tests.gateway.mqtt.test_cluster import HOUR, Cluster, messages
 from tests.support import mqtt
@@ -352,3 +353,18 @@ def test_what_a_sweep_had_proposed_before_a_door_was_cut_off_is_proposed_again()
     door.sweeping.sweep(later, [door.shared.name])
     cluster.settle()
     assert door.shared.replica.messages == 0, "the next ones are removed, too"
+
+
+def test_a_plug_in_sees_what_clients_of_a_cluster_publish_once_and_no_wills() -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    seen: list[tuple[str, str]] = []
+    watcher = Plugin()
+    watcher.on_publish = lambda client_id, run: seen.append((client_id, run.topic))  # type: ignore[method-assign]
+    door.broker.watchers = [watcher]
+    device = cluster.connect(door, will=("w", b"gone", 1, False))
+    device.send(*(mqtt.publish(f"q{qos}", b"x", qos, 1 + qos, version=5) for qos in range(3)))
+    cluster.settle()
+    device.leave()
+    cluster.settle()
+    assert seen == [("s", "q0"), ("s", "q1"), ("s", "q2")]

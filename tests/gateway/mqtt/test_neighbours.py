@@ -102,6 +102,35 @@ def test_a_door_that_was_dead_hands_over_to_a_door_that_never_met_it(is_known: b
     assert device.payloads() == [b"waits"]
     assert list(old.bench.broker.sessions) == []
     assert not new.bench.broker.statistics["connections taken over"]
+    assert not old.bench.broker.statistics["messages dropped"], "they are not lost"
+    assert old.bench.broker.subscriptions.count == 0
+
+
+@pytest.mark.parametrize("meanwhile", ["the other door forgets it", "its client comes back", "nothing"])
+def test_what_waits_is_handed_over_once_and_stays_until_it_is_taken(meanwhile: str) -> None:
+    network = Network()
+    disk = waiting_at_a_dead_door(network)
+    new = Door(network, "new")
+    device = new.bench.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR)
+    old = Door(network, "old", disk)
+    flushes: list[bool] = []
+    old.neighbours.flush = lambda: flushes.append(True)
+    told: Any = SimpleNamespace(payload=[["s", 9]], publisher="new", publisher_id="new")
+    for _ in range(2):
+        old.neighbours._other_connected(told)
+    assert len(old.spawned) == 1, "it is under way"
+    if meanwhile == "the other door forgets it":
+        new.bench.broker.end_session(new.bench.now, new.bench.broker.sessions["s"])
+    elif meanwhile == "its client comes back":
+        old.bench.connect("s", 5, clean=False, raw=HOUR)
+    asyncio.run(old.spawned.pop())
+    assert ("s" in old.bench.broker.sessions, bool(flushes)) == (meanwhile != "nothing", meanwhile == "nothing")
+    new.bench.sync()
+    assert device.payloads() == ([] if "forgets" in meanwhile else [b"waits"])
+    if meanwhile == "the other door forgets it":
+        old.neighbours._other_connected(told)
+        assert len(old.spawned) == 1, "it is tried again"
+        old.spawned.pop().close()
 
 
 def test_what_is_too_much_to_move_stays_at_the_door_that_was_dead(monkeypatch: pytest.MonkeyPatch) -> None:
