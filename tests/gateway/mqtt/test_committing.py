@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from glue.errors import StorageFullError
 from glue.gateway.mqtt import committing
 from glue.gateway.mqtt.committing import Committing
 from glue.simulation.disk import SimulatedDisk
@@ -180,8 +182,12 @@ class Loop:
         self.begun.append(work)
         return object()
 
-    async def run_in_executor(self, *work: Any) -> None:
+    async def run_in_executor(self, thread: Any, work: Callable[..., None], *options: Any) -> None:
         self.now += self.takes
+        work(*options)
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        action()
 
 
 def syncing(monkeypatch: pytest.MonkeyPatch, deadline: float) -> tuple[Loop, Committing, Any, list[float]]:
@@ -189,6 +195,7 @@ def syncing(monkeypatch: pytest.MonkeyPatch, deadline: float) -> tuple[Loop, Com
     loop, ended = Loop(monkeypatch), list[float]()
     store: Any = SimpleNamespace(deadline=deadline, wants_snapshot=False, begin_sync=object)
     store.end_sync = lambda now, ticket: ended.append(now)
+    store.log = SimpleNamespace(complete=lambda ticket: None)
     made = Committing(Bench().broker, store, lambda: None)
     made._loop = loop  # type: ignore[assignment]
     return loop, made, store, ended
@@ -235,5 +242,78 @@ def test_behind_a_slow_sync_the_next_one_waits_for_a_quarter_of_its_time_if_some
         assert len(loop.begun) == (2 if pause == 0.0 else 1)
         for work in loop.begun[1:]:
             work.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("problem", "told", "words"),
+    [
+        (None, ["trim 42", "end", "flush"], []),
+        (StorageFullError("the disk is full"), ["end", "flush"], ["no snapshot of the sessions: the disk is full"]),
+        (OSError("broken"), ["failed", "flush"], ["the storage failed, so no client is served any more: broken"]),
+    ],
+)
+def test_a_snapshot_is_saved_behind_its_sync_and_what_no_session_needs_is_removed(
+    problem: Exception | None, told: list[str], words: list[str], monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    async def main() -> None:
+        loop, made, store, _ = syncing(monkeypatch, float("-inf"))
+        seen: list[str] = []
+
+        def save(data: bytes) -> None:
+            seen.append(f"save {data!r}")
+            if problem is not None:
+                raise problem
+
+        made._flush = lambda: seen.append("flush")
+        made._broker = SimpleNamespace(  # type: ignore[assignment]
+            state_events=lambda now: [now], needed_from=lambda: 42, statistics=Counter(),
+            store_failed=lambda now: seen.append("failed"),
+        )  # fmt: skip
+        store.wants_snapshot, store.save, store.trim = True, save, lambda offset: seen.append(f"trim {offset}")
+        store.snapshot = lambda events: b"snapshot of %d" % len(events)
+        store.log.complete = lambda ticket: seen.append("complete")
+        store.end_sync = lambda now, ticket: seen.append("end")
+        made.begin()
+        await loop.begun[0]
+        assert (seen[:2], sorted(seen[2:])) == (["complete", "save b'snapshot of 1'"], sorted(told))
+        assert made._broker.statistics["storage failures"] == ("failed" in told)
+        made.write = lambda: seen.append("write")  # type: ignore[method-assign]
+        made.begin()
+        assert len(loop.begun) == 1 + ("failed" not in told), "nothing is synced after a failure"
+        for work in loop.begun[1:]:
+            work.close()
+
+    asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == words
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_at_the_end_everything_is_synced_once_more_unless_the_storage_failed(
+    has_failed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        loop, made, store, _ = syncing(monkeypatch, 1_005.0)
+        seen: list[str] = []
+        store.sync, store.close = lambda now: seen.append(f"sync at {now:g}"), lambda: seen.append("close")
+        made.begin()
+        made._has_failed = has_failed
+        await made.close()
+        assert seen == ["sync at 1000"] * (not has_failed) + ["close"]
+        assert [timer.is_cancelled for timer in loop.timers] == [True]
+
+    asyncio.run(main())
+
+
+def test_the_end_waits_for_the_sync_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        _, made, store, ended = syncing(monkeypatch, float("-inf"))
+        store.sync, store.close = lambda now: ended.append(-1.0), lambda: None
+        made._loop.create_task = asyncio.get_running_loop().create_task  # type: ignore[method-assign]
+        made.begin()
+        await made.close()
+        assert ended == [1_000.0, -1.0]
 
     asyncio.run(main())
