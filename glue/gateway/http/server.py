@@ -51,6 +51,21 @@ class Full(asyncio.Protocol):
         transport.close()
 
 
+class Connection(RequestHandler):
+    """A connection that tells when it is lost."""
+
+    __slots__ = ("_tell_lost",)
+
+    def __init__(self, lost: Callable[[Connection], object], manager: web.Server, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._tell_lost = lost
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Note the end of the connection."""
+        super().connection_lost(exc)
+        self._tell_lost(self)
+
+
 class Server:
     """Serves the routes of a door on one or more ports."""
 
@@ -99,10 +114,10 @@ class Server:
         if len(manager.connections) >= limits.connections:
             self._tell("connections refused: too many")
             return Full()
-        handler: RequestHandler = RequestHandler(
-            manager, loop=asyncio.get_running_loop(), keepalive_timeout=limits.keep_alive, access_log=None,  # type: ignore[arg-type]
-            max_line_size=limits.header, max_field_size=limits.header, max_headers=100, lingering_time=5.0,
-            auto_decompress=False, logger=malformed,
+        handler = Connection(
+            lambda lost: self._young.pop(lost, None), manager, loop=asyncio.get_running_loop(),
+            keepalive_timeout=limits.keep_alive, access_log=None, max_line_size=limits.header,
+            max_field_size=limits.header, max_headers=100, lingering_time=5.0, auto_decompress=False, logger=malformed,
         )  # fmt: skip
         self._young[handler] = asyncio.get_running_loop().time()
         return handler
@@ -114,8 +129,11 @@ class Server:
             self._door.access.check()
             now = asyncio.get_running_loop().time()
             for handler, since in list(self._young.items()):
-                if handler.transport is None or handler._request_count or handler._current_request is not None:
+                if handler._request_count or handler._current_request is not None:
                     del self._young[handler]
+                elif handler.transport is None:  # its handshake lasts, or has failed
+                    if now - since > 2 * FIRST_REQUEST:
+                        del self._young[handler]
                 elif now - since > FIRST_REQUEST:
                     del self._young[handler]
                     handler.transport.abort()

@@ -12,7 +12,7 @@ import pytest
 from multidict import CIMultiDict, MultiDict
 
 from glue import errors
-from glue.gateway.http import idempotency, publishing
+from glue.gateway.http import clients, idempotency, publishing
 from glue.gateway.http.clients import Permit, rights_of
 from glue.gateway.http.descriptions import body_schema, openapi_document
 from glue.gateway.http.idempotency import Idempotency
@@ -98,8 +98,9 @@ class Asked:
 
 def door(rights: Rights | None = None, **more: Any) -> Any:
     access = Asked(rights)
+    told: list[str] = []
     made = SimpleNamespace(
-        access=access, statistics=Counter(), rules=None, refusals=Refusals(lambda text: None), **more
+        access=access, statistics=Counter(), rules=None, refusals=Refusals(told.append), told=told, **more
     )
     made.rights_revision = 0
     return made
@@ -130,12 +131,32 @@ def test_a_client_is_known_by_its_token_its_certificate_or_its_address() -> None
     assert made.statistics == {"requests refused: no token, or a wrong one": 2}
 
 
+@pytest.mark.parametrize(
+    ("remote", "host", "is_local"),
+    [
+        ("127.0.0.9", "localhost", True), ("127.0.0.9", "10.0.0.1:80", True), ("127.0.0.9", "door.lan", False),
+        ("127.0.0.9", "", False), ("127.0.0.9", ":80", False), ("::1", "[fd00::1]", True),
+        ("10.0.0.7", "10.0.0.1", False),
+        ("", "localhost", False), ("unix", "localhost", False), (None, "127.0.0.1", False),
+    ],
+)  # fmt: skip
+def test_a_client_of_this_machine_comes_from_it_and_asks_for_an_address(
+    remote: str | None, host: str, is_local: bool
+) -> None:
+    made = door(Rights("a"))
+    clients._is_loopback.cache_clear()
+    clients._is_own_name.cache_clear()
+    rights_of(made, request(remote, host=host))
+    assert made.access.asked == [(None, "", is_local)]
+
+
 def test_a_permit_is_asked_again_only_after_a_change_and_stays_refused() -> None:
     made = door(Rights("a", (), ("t/#",)))
     permit = Permit(made, Rights("a", (), ("#",)), request(), ["t/x"])
     assert (permit.refusal(), made.access.asked) == ("", [])
     made.rights_revision = 1
-    assert (permit.refusal(), permit.refusal(), len(made.access.asked)) == ("", "", 1)
+    assert (permit.refusal(), permit.refusal(), len(made.access.asked), made.told) == ("", "", 1, [])
+    assert not made.statistics
     assert permit.rights == made.access.answer
     permit.add("u")
     assert permit.refusal() == ""
@@ -145,6 +166,11 @@ def test_a_permit_is_asked_again_only_after_a_change_and_stays_refused() -> None
     made.access.answer, made.rights_revision = Rights("a", (), ("#",)), 3
     assert (permit.refusal(), len(made.access.asked)) == (refusal, 2)
     assert made.statistics == {"streams ended: the right to read was taken away": 1}
+    assert made.told == [f"127.0.0.1: {refusal}"]
+    made.access.answer = None
+    permit = Permit(made, Rights("a"), request(), ["t/x"])
+    made.rights_revision = 4
+    assert permit.refusal() == "a token is needed: Authorization: Bearer …"
 
 
 def test_a_stream_is_asked_for_by_its_headers_or_its_query() -> None:

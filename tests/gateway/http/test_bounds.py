@@ -40,17 +40,19 @@ class Handler:
 def test_a_connection_is_cut_that_reads_nothing_for_the_time_of_a_stream() -> None:
     made: Any = Server.__new__(Server)
     made._door = door(Limits(send_time=30.0))
-    slow, stuck, idle = Handler(100), Handler(100), Handler(0)
-    made._runner = SimpleNamespace(server=SimpleNamespace(connections=[slow, stuck, idle]))
+    slow, stuck, still, idle, gone = Handler(100), Handler(100), Handler(100), Handler(0), Handler(100)
+    gone.transport = None
+    made._runner = SimpleNamespace(server=SimpleNamespace(connections=[slow, stuck, still, idle, gone]))
     made._unread = {}
     for now in (0.0, 20.0, 30.0):
         made._cut_suspended(now)
         slow.waiting -= 10
         stuck.waiting += 10
     assert not stuck.is_cut
+    assert not still.is_cut
     made._cut_suspended(30.5)
-    assert (slow.is_cut, stuck.is_cut, idle.is_cut) == (False, True, False)
-    assert made._door.statistics == {"connections cut: the client read nothing": 1}
+    assert (slow.is_cut, stuck.is_cut, still.is_cut, idle.is_cut) == (False, True, True, False)
+    assert made._door.statistics == {"connections cut: the client read nothing": 2}
     assert [*made._unread] == [slow]
 
 
@@ -63,16 +65,17 @@ def test_a_connection_without_a_request_is_closed_after_ten_seconds(monkeypatch:
         made._door = door(Limits())
         made._door.access.check = lambda: checks.append(1)
         now = asyncio.get_running_loop().time()
-        young, old, busy, gone = Handler(), Handler(), Handler(requests=1), Handler()
-        gone.transport = None
-        made._young = {young: now - 9.0, old: now - 10.1, busy: now - 20.0, gone: now - 20.0}
+        young, old, busy, gone, shaking = Handler(), Handler(), Handler(requests=1), Handler(), Handler()
+        gone.transport = shaking.transport = None
+        made._young = {young: now - 9.0, old: now - 10.1, busy: now, gone: now - 20.0, shaking: now - 15.0}
         made._runner = SimpleNamespace(server=SimpleNamespace(connections=[]))
         made._unread = {}
         task = asyncio.create_task(made._sweep())
         for _ in range(5):
             await asyncio.sleep(0)
         task.cancel()
-        assert ([*made._young], young.is_cut, old.is_cut, busy.is_cut) == ([young], False, True, False)
+        assert [*made._young] == [young, shaking], "a handshake that lasts does not end the watch"
+        assert (young.is_cut, old.is_cut, busy.is_cut) == (False, True, False)
         assert made._door.statistics == {"connections closed: no request came": 1}
 
     asyncio.run(program())

@@ -24,6 +24,7 @@ class Answer:
         self._headers = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
 
     def read(self) -> bytes:
+        assert not self._lines, "a stream has no end"
         return self._text
 
     def getheader(self, name: str) -> str | None:
@@ -68,7 +69,7 @@ class Doors:
 
 
 def test_calls_have_their_routes_bodies_and_headers(monkeypatch: pytest.MonkeyPatch) -> None:
-    doors = Doors(monkeypatch, *[Answer(document={"messages": [1], "id": "s"}) for _ in range(9)])
+    doors = Doors(monkeypatch, *[Answer(document={"messages": [1], "id": "s"}) for _ in range(10)])
     with Client("http://door:81", "glue_x") as door:
         door.publish("a/ü", {"on": 1}, retain=1)
         door.publish("a", b"\xff", idempotency_key="k")
@@ -78,6 +79,7 @@ def test_calls_have_their_routes_bodies_and_headers(monkeypatch: pytest.MonkeyPa
         assert history == [1]
         door.history("a")
         door.request("q", "x", 2.5)
+        door.request("q", None)
         assert door.subscribe("a", "http://10.0.0.1/", parallel=2)["id"] == "s"
         door.unsubscribe("s/1")
     token = {"authorization": "Bearer glue_x"}
@@ -91,10 +93,31 @@ def test_calls_have_their_routes_bodies_and_headers(monkeypatch: pytest.MonkeyPa
         ("GET", "/v1/topics/a?since=1h&limit=5", None, token),
         ("GET", "/v1/topics/a?since=10m&limit=100", None, token),
         ("POST", "/v1/requests/q?timeout=2.5", b'"x"', {**token, **JSON}),
+        ("POST", "/v1/requests/q?timeout=10.0", b"null", {**token, **JSON}),
         ("POST", "/v1/subscriptions", b'{"topic": "a", "url": "http://10.0.0.1/", "parallel": 2}', {**token, **JSON}),
         ("DELETE", "/v1/subscriptions/s%2F1", None, token),
     ]  # fmt: skip
     assert (doors.opened, doors.closed) == (1, 1), "one connection is kept"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://door", ("HTTPConnection", "door", None, {"timeout": 30.0})),
+        ("http://[fd00::1]:81/", ("HTTPConnection", "fd00::1", 81, {"timeout": 30.0})),
+        ("https://door:444", ("HTTPSConnection", "door", 444, {"timeout": 30.0, "context": None})),
+    ],
+)
+def test_a_client_connects_to_where_its_address_says(
+    url: str, expected: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+    for name in ("HTTPConnection", "HTTPSConnection"):
+        monkeypatch.setattr(
+            http.client, name, lambda host, port, name=name, **options: opened.append((name, host, port, options))
+        )
+    Client(url)._connection()
+    assert opened == [expected]
 
 
 def test_the_last_value_is_none_where_there_is_none_and_other_errors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +140,9 @@ def test_a_call_is_repeated_once_on_a_kept_connection_unless_that_could_do_it_tw
     door.history("a")
     door.history("a")
     assert [number for number, *_ in doors.asked] == [1, 2, 2, 3]
+    assert {asked[1:] for asked in ((*one[:4], *sorted(one[4])) for one in doors.asked)} == {
+        ("GET", "/v1/topics/a?since=10m&limit=100", None),
+    }  # fmt: skip
     with pytest.raises(ConnectionError):
         door.publish("a", 1)
     door.publish("a", 1, idempotency_key="k")

@@ -304,7 +304,7 @@ def test_a_change_of_a_subscription_is_looked_at_at_once() -> None:
 
 
 def test_only_lists_of_four_with_a_number_are_taken_from_a_stored_position() -> None:
-    wrong = [["a", 1, "t"], ["a", 1, "t", "5"], ["a", 1, "t", 5, 6], "abcd", {}]
+    wrong = [["a", 1, "t"], ["b", 1, "t", "5"], ["a", 1, "t", 5, 6], "abcd", {}]
     assert seen_of({"seen": [*wrong, ["a", "1", "t", 5]]}) == {Stream("a", 1, "t"): 5}
     assert seen_of({}) == {}
 

@@ -204,7 +204,7 @@ def test_a_watch_tells_changes_signs_of_life_and_why_it_ends(
 
     watching.get = change_rights  # type: ignore[method-assign]
     response: Any = asyncio.run(models.items(made, EVERYTHING, asked))
-    assert response.written == lines
+    assert (response.asked, response.written) == (asked, lines)
     assert (response.content_type, response.headers) == (accept, {"cache-control": "no-store"})
     assert (model.asked, watching.waited, watching.is_closed, made.streams) == (["a/+"], [7.0] * 3, True, 0)
     made.limits = Limits(streams=0)

@@ -77,11 +77,17 @@ def test_flags_and_numbers_have_their_words_and_bounds() -> None:
     assert number(request(), "n", 7.0, 9.0, 1.0) == 7.0
     assert [number(request(("n", text)), "n", 7.0, 9.0, 1.0) for text in ("1", "9", "1e0")] == [1.0, 9.0, 1.0]
     for wrong in ("0.99", "9.01", "x", "nan", "inf", ""):
-        with pytest.raises(ProblemError):
+        with pytest.raises(ProblemError, match="expected a number from 1 to 9") as caught:
             number(request(("n", wrong)), "n", 7.0, 9.0, 1.0)
+        assert caught.value.status == 400
+    assert number(request(("n", "0")), "n", 7.0, 9.0) == 0.0
+    with pytest.raises(ProblemError, match=r"^f='2': expected 1 or 0$") as caught:
+        flag(request(("f", "2")), "f")
+    assert caught.value.status == 400
     for document, word in (({}, "is missing"), ({"a": 1}, "is no string"), ({"a": ""}, "is empty")):
-        with pytest.raises(ProblemError, match=word):
+        with pytest.raises(ProblemError, match=word) as caught:
             text_of(document, "a")
+        assert (caught.value.status, caught.value.more) == (400, {"pointer": "/a"})
     assert text_of({"a": "b"}, "a") == "b"
 
 
@@ -90,9 +96,12 @@ def test_a_time_is_a_duration_a_date_or_unix_seconds() -> None:
     assert start_time("2023-11-14T22:13:20") == start_time("2023-11-14T23:13:20+01:00") == 1_700_000_000
     for text, seconds in (("10m", 600), ("2h", 7200), ("90", 90)):
         assert abs(time.time() - seconds - start_time(text)) < 60
-    for wrong in ("soon", "2023-13-01", "1e9"):
-        with pytest.raises(ProblemError):
+    assert start_time("100000001") == 100_000_001.0, "since 1973 a number is a date"
+    assert start_time("100000000") < time.time() - 99_999_999
+    for wrong in ("soon", "2023-13-01", "1e9", "1.7.5"):
+        with pytest.raises(ProblemError, match="expected such as 10m, 2h, or a time as ISO 8601") as caught:
             start_time(wrong)
+        assert caught.value.status == 400
 
 
 @pytest.mark.parametrize(
@@ -118,4 +127,4 @@ def test_a_server_says_when_to_come_again_in_seconds_or_by_a_date() -> None:
     assert [Sender._retry_after(sender, text) for text in ("0", "120", "999999999")] == [0.0, 120.0, 999_999_999.0]
     assert Sender._retry_after(sender, formatdate(1_700_000_090, usegmt=True)) == 90.0
     assert Sender._retry_after(sender, formatdate(1_600_000_000, usegmt=True)) == 0.0
-    assert [Sender._retry_after(sender, text) for text in ("soon", "-1", "1.5", "")] == [None] * 4
+    assert [Sender._retry_after(sender, text) for text in ("soon", "-1", "1.5", "", "9" * 10)] == [None] * 5

@@ -79,6 +79,7 @@ def test_a_dead_letter_revives_as_the_message_that_it_was() -> None:
     found = revived(Item(99, dead, 0))
     assert (found.payload, found.sequence, found.record.topic) == (ITEM.payload, 3, "home/lamp ü")
     assert message_id("s", found) == message_id("s", ITEM)
+    assert len(message_id("s", ITEM)) == len("msg_") + 32
     forged = Record("f" * 16, "x", 1, "$dead/s", 1, [b"x"], 0.0, properties={"glue-dead-topic": "a"})
     assert revived(Item(1, forged, 0)).record is forged
 
@@ -120,7 +121,8 @@ def test_retries_grow_to_five_minutes() -> None:
 
 @pytest.mark.parametrize("wanted", [
     {"url": "x"}, {"parallel": 0}, {"parallel": True}, {"timeout": -1}, {"give_up_after": "1h"}, {"state": "gone"},
-    {"secret": "short"}, {"secret": 5}, {"urll": "http://x"}, {"topic": "a/#/b"}, {"format": "xml"},
+    {"secret": "short"}, {"secret": SECRET + "!"}, {"secret": 5}, {"urll": "http://x"}, {"topic": "a/#/b"},
+    {"format": "xml"},
 ])  # fmt: skip
 def test_a_wrong_member_of_a_subscription_is_refused(wanted: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"expected|base64|member|must be"):
@@ -284,6 +286,8 @@ def test_connections_and_deliveries_leave_files_for_the_log() -> None:
     assert small.doubtful == limits.doubtful
     least = fitted(limits, 64)
     assert (least.connections, least.attempts, least.doubtful) == (8, 8, 4)
+    few = fitted(Limits(connections=2_000, attempts=10, doubtful=9), 64)
+    assert (few.connections, few.attempts, few.doubtful) == (15, 8, 4)
 
 
 def test_a_door_takes_what_was_durable_a_second_ago_as_received() -> None:

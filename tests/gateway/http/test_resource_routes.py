@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import glue
-from glue.errors import NoResponderError
+from glue.errors import NoResponderError, TopicError
 from glue.gateway.http import carrier, overview, resources
 from glue.gateway.http.dead_letters import properties_of
 from glue.gateway.http.lanes import Lane, Slot
@@ -103,7 +103,7 @@ def test_attempts_are_shown_with_the_time_of_the_next_one(monkeypatch: pytest.Mo
     monkeypatch.setattr(time, "monotonic", lambda: 1_000.0)
     made = made_door()
     lane = known(made)
-    for offset, due in ((95, 1_001.25), (96, 990.0), (97, 1_009.0)):
+    for offset, due in ((95, 1_001.2468), (96, 990.0), (97, 1_009.0)):
         slot = lane.slots[offset] = Slot(offset, Item(offset, Record("a" * 16, "k", 1, "t/x", 1, [b"x"]), 0), 0.0)
         slot.due, slot.attempts, slot.reason = due, offset - 94, f"answer {offset}"
     lane.slots[97].is_flying = True
@@ -117,12 +117,12 @@ def test_attempts_are_shown_with_the_time_of_the_next_one(monkeypatch: pytest.Mo
 
     found = called(resources.deliveries, made, request("id=s"), MINE)[1]
     assert found == {
-        "under_way": [row(95, 1.25), row(96, 0.0), row(97, None)],
+        "under_way": [row(95, 1.247), row(96, 0.0), row(97, None)],
         "last": [{"offset": 90, "attempt": 2, "result": "500"}],
     }
     lane.next_at = 1_001.0
     found = called(resources.deliveries, made, request("id=s"), MINE)[1]
-    assert [one["next_attempt_in"] for one in found["under_way"]] == [1.25, 1.0, None]
+    assert [one["next_attempt_in"] for one in found["under_way"]] == [1.247, 1.0, None]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,10 @@ def test_a_subscription_keeps_its_secret_topic_and_owner() -> None:
     body = {"topic": "t/x", "url": URL, "secret": secret}
     assert called(resources.create, made, request(body=body), MINE)[1]["secret"] == secret
     assert called(resources.create, made, request(body={**body, "topic": "u"}), MINE)[0] == 403
+    for name in ("topic", "url"):
+        wrong = {key: value for key, value in body.items() if key != name}
+        assert called(resources.create, made, request(body=wrong), MINE) == (400, f"'{name}' is missing")
+        assert called(resources.create, made, request(body={**body, name: ""}), MINE) == (400, f"'{name}' is empty")
     known(made)
     made.delivering.asked.clear()
     for wrong in ({"topic": "u"}, {"format": "carrier"}):
@@ -175,6 +179,7 @@ def test_dead_letters_are_listed_from_where_the_last_replay_ended(monkeypatch: p
         properties = properties_of(Item(0, record, 0), f"answer {number}")
         log.append([Record("b" * 16, "door", 1, "$dead/s", number + 1, [b"%d" % number], 2e9, properties=properties)])
     log.append([Record("b" * 16, "door", 1, "$dead/other", 1, [b"x"], 2e9)])
+    log.append([Record("b" * 16, "door", 1, "$dead/s", 6, [b"5", b"6"], 2e9)])
 
     def ask(*query: tuple[str, str]) -> list[dict[str, Any]]:
         status, found = called(resources.dead_letters, made, request("id=s", query=query), MINE)
@@ -182,8 +187,10 @@ def test_dead_letters_are_listed_from_where_the_last_replay_ended(monkeypatch: p
         letters: list[dict[str, Any]] = found["dead_letters"]
         return letters
 
-    assert [(one["offset"], one["reason"]) for one in ask()] == [(2, "answer 2"), (3, "answer 3"), (4, "answer 4")]
-    assert [one["offset"] for one in ask(("all", "1"))] == [0, 1, 2, 3, 4]
+    assert [(one["offset"], one["reason"]) for one in ask()] == [
+        (2, "answer 2"), (3, "answer 3"), (4, "answer 4"), (6, ""), (7, ""),
+    ]  # fmt: skip
+    assert [one["offset"] for one in ask(("all", "1"))] == [0, 1, 2, 3, 4, 6, 7]
     assert ask()[1] == {
         "offset": 3, "topic": "t/x", "publisher": "k", "sequence": 4, "published_at": 1e9, "reason": "answer 3",
         "bytes": 1, "is_json": True,
@@ -205,12 +212,19 @@ def test_carrier_s_routes_create_once_subscribe_once_and_publish_with_a_type() -
     made.delivering.store.topics.add("t")
     assert called(carrier.create, made, request(body={"topic": "third"})) == (409, "there are 2 topics already")
     assert called(carrier.create, made, request(body={"topic": "x"}), Rights("k"))[0] == 403
+    assert called(carrier.create, made, request(body=b"{")) == (400, "the body is no JSON: " + (
+        "unexpected end of data: line 1 column 2 (char 1)"
+    ))  # fmt: skip
+    assert called(carrier.create, made, request(body=[])) == (400, "the body is no JSON object")
+    with pytest.raises(TopicError):
+        called(carrier.create, made, request(body={"topic": "a/#"}))
     body = {"topic": "t", "addr": URL}
     asked.clear()
     status, found = called(carrier.subscribe, made, request(body=body), Rights("k", (), ("t",)))
     ((_, subscription, _),) = asked
     assert (status, found) == (200, {**body, "id": subscription.id})
     assert (subscription.format, subscription.owner, subscription.url) == ("carrier", "k", URL)
+    assert len(subscription.id) == 16
     assert called(carrier.subscribe, made, request(body=body), Rights("k", (), ("t",))) == (200, found)
     assert len(asked) == 1
     other = called(carrier.subscribe, made, request(body=body), Rights("other", (), ("t",)))[1]
@@ -234,7 +248,7 @@ def test_carrier_s_messages_have_a_payload_in_base64() -> None:
     assert published == [("known", b"\xff", None, {"type": "kind"}), ("known", b"", None, {"type": None})]
     for wrong, words in (
         ({"payload": 5}, "'payload': expected a string, bytes in base64"), ({"payload": "Y"}, "'payload' is no base64"),
-        ({"payloadType": 5}, "'payloadType' is no string"), ({"payload": "a b="}, "'payload' is no base64"),
+        ({"payloadType": 5}, "'payloadType' is no string"), ({"payload": "Y Q=="}, "'payload' is no base64"),
     ):  # fmt: skip
         assert called(carrier.publish, made, request(body={**body, **wrong})) == (400, words)
     assert called(carrier.publish, made, request(body=body), Rights("k", (), ("#",)))[0] == 403
