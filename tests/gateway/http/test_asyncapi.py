@@ -109,6 +109,7 @@ def test_patterns_that_differ_in_signs_only_are_different_channels() -> None:
     found = asyncapi_document([typed(one) for one in ("a/b", "a_b", "#", "+", "{x}/ü")], EVERYTHING)
     check(found)
     addresses = [(channel["address"], channel.get("x-glue-pattern")) for channel in found["channels"].values()]
+    assert [*found["channels"]] == ["all", "all_2", "a_b", "a_b_2", "x"]
     assert addresses == [
         ("{level1}", "#"), ("{level1}", "+"), ("a/b", None), ("a_b", None), (None, "{x}/ü"),
     ]  # fmt: skip

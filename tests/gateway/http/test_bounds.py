@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 
 from glue import errors
-from glue.gateway.http import server, typed
+from glue.gateway.http import (
+    destinations,
+    lanes,
+    publishing,
+    resources,
+    server,
+    sources,
+    streaming,
+    topics,
+    typed,
+    webhook,
+)
 from glue.gateway.http.client import Client, _checked, _path
 from glue.gateway.http.limits import Limits, fitted
 from glue.gateway.http.server import Server
@@ -116,6 +127,11 @@ def test_a_schema_is_bounded_and_its_references_stay_within_it(monkeypatch: pyte
         deep = [deep]
     assert referring(deep, "k", {}) == deep
     assert referring([deep], "k", {}) != [deep]
+    nested: Any = "end"
+    for _ in range(typed.DEPTH):
+        nested = {"a": nested}
+    assert referring(nested, "k", {}) == nested
+    assert referring({"a": nested}, "k", {}) != {"a": nested}
     names = {"a": "k.0_a"}
     for target, expected in [
         ("#", "#/components/schemas/k"), ("#/$defs/a", "#/components/schemas/k.0_a"),
@@ -130,13 +146,18 @@ def test_a_schema_is_bounded_and_its_references_stay_within_it(monkeypatch: pyte
         },
     }  # fmt: skip
     assert address_of("a/b") == {"address": "a/b"}
+    assert [address_of(pattern)["address"] for pattern in ("a/#", "#", "+/b")] == [
+        "a/{level2}",
+        "{level1}",
+        "{level1}/b",
+    ]
     for pattern in ("a/{b", "a/b}"):
         assert address_of(pattern) == {"address": None, "x-glue-pattern": pattern}
     assert [content_type(one) for one in ({"properties": {"a": {"number": 1}}}, {"title": "numpy.ndarray"}, {})] == [
         "application/x-protobuf", "application/octet-stream", "application/json",
     ]  # fmt: skip
     made = typed.Description()
-    monkeypatch.setattr(typed, "SIZE", 10)
+    monkeypatch.setattr(typed, "SIZE", 9)
     for number, schema in enumerate((b'{"a":1}', b'{"a":12}', b"{}", b"{ }", None)):
         kind = AnnouncedType(PUBLISH, f"T{number}", "0" * 8, "t")
         made.add("kitchen", kind, schema)
@@ -146,6 +167,13 @@ def test_a_schema_is_bounded_and_its_references_stay_within_it(monkeypatch: pyte
     assert found["channels"]["t"]["x-glue-endpoints"] == ["kitchen"]
     assert len(found["operations"]["send_t"]["messages"]) == 5
     assert found["channels"]["t"]["messages"]["T1_00000000"] == {"name": "T1", "x-glue-schema-hash": "0" * 8}
+
+
+def test_what_a_door_remembers_and_how_long_it_waits_is_bounded() -> None:
+    assert (destinations.REMEMBERED, lanes.STREAMS, sources.STREAMS) == (10_000, 1_024, 1_024), "entries of tables"
+    assert (lanes.KEPT_PAYLOAD, typed.SIZE, webhook.BODY_LIMIT) == (1_024, 4 << 20, 256 << 20), "bytes"
+    assert (topics.LINES, resources.LETTERS, typed.TOPICS, streaming.PATTERNS) == (10_000, 1_000, 2_000, 100)
+    assert (server.SWEEP, publishing.ACKS_TIME, webhook.TIMEOUT, sources.SETTLED) == (2.0, 10.0, 15.0, 5.0), "seconds"
 
 
 def test_malformed_requests_are_not_logged() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import socket
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from glue.gateway.http import webhook
 from glue.gateway.http.signing import Item, headers_of, is_signed, key_of, new_secret, signature
 from glue.gateway.http.webhook import SignatureError, Webhook, serve
 from glue.storage import JSON, Record
+from tests.gateway.http.hook import wait
 
 SECRET = new_secret(lambda size: bytes(size))
 NOW = 2e9
@@ -80,7 +83,8 @@ def test_gaps_are_counted_by_topic_and_life_and_duplicates_known_once_they_are_d
     event = hook.open({name.upper(): value for name, value in delivery(11).items()}, b"1")
     assert (event.topic, event.payload, event.publisher, event.id[:4]) == ("t/ä b", 1, "kü chen", "msg_")
     hook.done(event)
-    assert hook.open(delivery(11), b"1").is_duplicate
+    again = hook.open(delivery(11), b"1")
+    assert (again.is_duplicate, again.missed) == (True, 0)
     raw = hook.open({**delivery(12, kind="text/csv")}, b"1")
     assert (raw.payload, raw.is_duplicate) == (b"1", False)
     assert hook.open({**delivery(13), "content-type": "application/json; charset=utf-8"}, b"1").payload == 1
@@ -113,6 +117,41 @@ def test_what_a_receiver_remembers_is_bounded_and_the_oldest_goes_first(monkeypa
         (5, "b", 0),
     ):
         assert hook.open(delivery(number, topic), b"1").missed == missed, "the larger number counts, and b is forgotten"
+
+
+def test_a_server_that_ends_waits_for_no_door_and_forgets_those_that_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook.DeliveryHandler, "timeout", 1e3)
+    server = webhook.DeliveryServer(("127.0.0.1", 0), Webhook(SECRET, clock=lambda: NOW), lambda event: None)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    links = [http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10) for _ in range(2)]
+    for link in links:
+        link.request("POST", "/", b"1", delivery(1))
+        assert link.getresponse().read() == b""
+    assert len(server._open) == 2
+    links[0].close()
+    wait(lambda: len(server._open) == 1)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+    assert links[1].sock.recv(1) == b""
+    links[1].close()
+
+
+@pytest.mark.parametrize(("length", "status"), [("", 411), ("11", 413), ("-1", 413)])
+def test_a_body_that_is_not_read_ends_its_connection(length: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "BODY_LIMIT", 10)
+    with (
+        serve(Webhook(SECRET), print) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=10) as link,
+        link.makefile("rb") as file,
+    ):
+        head = f"content-length: {length}\r\n" if length else ""
+        link.sendall(f"POST / HTTP/1.1\r\n{head}\r\n".encode())
+        answer = file.read()
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\nConnection: close\r\n" in answer
+    assert answer.count(b"HTTP/1.1") == 1
 
 
 def test_a_server_answers_what_became_of_a_delivery(

@@ -21,9 +21,11 @@ from glue.gateway.http.limits import Limits
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.routes import Route, answer, body_of
 from glue.gateway.http.server import Server
-from glue.gateway.http.store import MemoryStore
+from glue.gateway.http.sharing import ModelStore
+from glue.gateway.http.store import FileStore, MemoryStore
 from glue.gateway.http.tokens import EVERYTHING, Rights
 from tests.gateway.http.asked import door
+from tests.gateway.http.test_parts_of_doors import Model
 
 
 async def whoever(made: Any, rights: Rights, request: Any) -> Any:
@@ -214,7 +216,12 @@ def test_a_gateway_takes_what_the_system_allows_and_closes_all_that_it_opened(
     async def program() -> None:
         network: Any = Network()
         given: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "keep": ["a/#"], "age": 5.0, "size": None}
-        made = Gateway(network, data_dir=tmp_path / "door", limits=Limits(connections=150, attempts=50), **given)
+        made = Gateway(
+            network,
+            data_dir=tmp_path / "door",
+            limits=Limits(connections=150, attempts=50, idempotency_keys=7),
+            **given,
+        )
         async with made:
             assert (made.limits.connections, made.limits.attempts) == (75, 25)
             assert network.kept == [
@@ -226,9 +233,19 @@ def test_a_gateway_takes_what_the_system_allows_and_closes_all_that_it_opened(
             assert (tmp_path / "door" / "idempotency").exists()
             assert made.door is not None
             assert made.door.feed.tail.id.startswith("00000000-")
+            assert (made.door.idempotency._most, made.door.idempotency._seconds) == (7, 86_400.0)
             port = made.port
         assert made._closing == []
+        closed = made.door
+        assert closed is not None
+        assert (closed.feed._is_closed, closed.idempotency._file) == (True, None)
+        assert closed.delivering._sender._session.closed
+        assert closed.delivering.is_owner("s"), "nobody shares its subscriptions"
+        store = FileStore(tmp_path / "door")  # nobody else has it open
+        store.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
         await made.close()
+        assert Gateway(network).port == 8080
         other = Gateway(network, host="127.0.0.1", port=port)
         assert isinstance(other._open_store(), MemoryStore)
         assert other.access.rights(None, "", True) == EVERYTHING
@@ -244,6 +261,25 @@ def test_a_gateway_takes_what_the_system_allows_and_closes_all_that_it_opened(
         "this process may open 228 files, so it takes 75 connections and makes 25 deliveries at a time; "
         "`ulimit -n` raises it"
     )
+
+
+def test_a_door_of_several_shares_by_its_model_and_gives_back_its_parts() -> None:
+    async def program() -> None:
+        network: Any = Network()
+        model: Any = Model()
+        model.keys = {"http/topics/a/b": True}
+        async with Gateway(network, host="127.0.0.1", port=0, shared=model) as made:
+            assert made.door is not None
+            assert isinstance(made.door.delivering.store, ModelStore)
+            assert [pattern for pattern, *_ in network.kept] == ["$dead/#", "a/b"]
+            assert model.watched == ["http/subscriptions/#", "http/topics/#"]
+            assert not made.door.delivering.is_owner("s")
+            await asyncio.sleep(0)
+            assert len(model.asked) == 16
+        assert model.closed == 2
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(program())
 
 
 def test_a_mounted_door_answers_the_lifespan_and_closes_websockets() -> None:

@@ -70,6 +70,16 @@ def test_announced_types_come_with_their_schemas_once_those_are_there(monkeypatc
     asyncio.run(topics.get())
     assert len(network.waited) == 2, "all are known"
     assert (len(made), len(network.ordered)) == (1, 1)
+    held: list[bool] = []
+    network._running = lambda: SimpleNamespace(wait_until=wait_for_one)
+
+    async def wait_for_one(holds: Any, seconds: float) -> None:
+        network.known |= {"1" * 8: b"{}"}
+        held.append(holds())
+
+    network.known.clear()
+    assert [schema for *_, schema in asyncio.run(topics.get())] == [b"{}", None]
+    assert held == [False], "it waits for both"
     monkeypatch.setattr(typed, "TOPICS", 1)
     assert len(asyncio.run(topics.get())) == 1
     own = told("own")
