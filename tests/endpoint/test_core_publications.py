@@ -120,11 +120,11 @@ class Text(str):
 def test_each_topic_is_checked_and_asked_for_anew_as_the_rules_may_change() -> None:
     asked: list[Any] = []
     core = core_of()
+    calls: list[Any] = [
+        lambda topic: core.publication(topic, b"x", 5.0), lambda topic: core.publications(topic, [b"x"], 5.0),
+    ]  # fmt: skip
     for topic in ("a/+", "", "$glue/x", 5, Text("a/#")):
-        for publish in (
-            lambda topic: core.publication(topic, b"x", 5.0),
-            lambda topic: core.publications(topic, [b"x"], 5.0),
-        ):
+        for publish in calls:
             with pytest.raises(glue.TopicError):
                 publish(topic)
     core.publication("a", b"x", 5.0)
@@ -166,8 +166,9 @@ def test_waiting_for_more_than_a_century_is_waiting_for_ever() -> None:
 
 
 def test_a_layer_that_is_none_is_refused_with_those_that_are() -> None:
+    wrong: Any = {"transprot": None, "zoo": None}
     with pytest.raises(glue.ConfigurationError) as caught:
-        EndpointCore(Settings(name="ann"), Random(0), 0.0, {"transprot": lambda *_: None, "zoo": lambda *_: None})
+        EndpointCore(Settings(name="ann"), Random(0), 0.0, wrong)
     assert str(caught.value).startswith("unknown layer 'transprot'; the layers are network, ")
     assert "transport" in str(caught.value)
 
@@ -175,7 +176,12 @@ def test_a_layer_that_is_none_is_refused_with_those_that_are() -> None:
 def test_a_reader_of_history_gets_live_messages_if_its_interest_is_known() -> None:
     core = core_of()
     known: list[Any] = []
-    core.stack.layers["topics"] = SimpleNamespace(peers=SimpleNamespace(knows=lambda *one: known.append(one) or True))
+
+    def knows(*one: Any) -> bool:
+        known.append(one)
+        return True
+
+    core.stack.layers["topics"] = SimpleNamespace(peers=SimpleNamespace(knows=knows))
     assert core._knows(core.identity.endpoint_id, 1, "t")
     assert known == []
     assert core._knows("b", 7, "t")
