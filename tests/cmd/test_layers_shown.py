@@ -106,8 +106,12 @@ def test_numbered_messages_are_published_and_waited_for(
     assert shown == [("waiting for 3 subscribers", 0.0), ("waiting for acknowledgements", 10.0)]
 
 
-def test_the_peers_that_are_there_are_listed_at_the_end(there: Any, capsys: Capture) -> None:
-    there.peers = [Peer("kitchen", "k0", 3, ("10.0.0.2", 7)), Peer("attic", "a0", 12, ("fe80::1", 8, 0, 2))]
+def test_the_peers_that_are_there_are_listed_at_the_end(
+    there: Any, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    there.peers = []
+    found = [Peer("kitchen", "k0", 3, ("10.0.0.2", 7)), Peer("attic", "a0", 12, ("fe80::1", 8, 0, 2))]
+    monkeypatch.setattr(common, "wait_for_end", lambda: there.peers.extend(found))
     assert discovery.main([]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "", "peer     id  address      incarnation", "attic    a0  [fe80::1]:8           12",
@@ -118,6 +122,9 @@ def test_the_peers_that_are_there_are_listed_at_the_end(there: Any, capsys: Capt
     assert (told["event"], told["peers"][0]) == (
         "peers", {"peer": "attic", "id": "a0", "address": "[fe80::1]:8", "incarnation": 12},
     )  # fmt: skip
-    there.peers = []
+    found[:], there.peers = [Peer("x" * 41, "x0", 1, ("10.0.0.2", 7))], []
+    assert discovery.main([]) == 0
+    assert capsys.readouterr().out.splitlines()[2].startswith("x" * 39 + "…  x0")
+    found[:], there.peers = [], []
     assert discovery.main([]) == 0
     assert capsys.readouterr().out == "\nno peers\n"

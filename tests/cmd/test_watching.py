@@ -77,6 +77,8 @@ def test_samples_are_shared_by_the_publishers_and_asked_for_anew_when_many_come(
     quick.watch._sample_again()
     assert quick.samples[-1][-1] == 5
     assert Watching(monkeypatch, 3_600.0).samples[0][-1] == 10_000
+    network: Any = Network()
+    assert Watch(network, "#").interval == 1.0
 
 
 def test_losses_are_asked_for_every_two_seconds_and_taken_then(monkeypatch: pytest.MonkeyPatch) -> None:
