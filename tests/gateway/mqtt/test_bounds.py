@@ -25,8 +25,8 @@ from glue.gateway.mqtt import (
 from glue.gateway.mqtt import gateway as room
 from glue.gateway.mqtt.door import Door
 from glue.gateway.mqtt.limits import Limits
+from tests.gateway.mqtt.test_connections import Wire, connected
 from tests.gateway.mqtt.test_connections import at_door as at_plain_door
-from tests.gateway.mqtt.test_connections import connected
 from tests.gateway.mqtt.test_network_side import Network, at_door
 from tests.support import mqtt
 from tests.support.mqtt import Bench
@@ -149,7 +149,8 @@ def test_at_its_end_a_door_aborts_connections_that_stay_publishes_wills_and_hand
         assert "abort" in wire.take()
         assert told == ["0 clients, ['w']"], "sessions are handed over once all clients have gone"
         await asyncio.sleep(0)
-        assert work.cancelled(), "what runs beside is given up"
+        await asyncio.sleep(0)
+        assert (work.cancelled(), found._tasks) == (True, set()), "what runs beside is given up"
         assert timer is not None
         assert timer.cancelled()
 
@@ -158,3 +159,23 @@ def test_at_its_end_a_door_aborts_connections_that_stay_publishes_wills_and_hand
 
 async def _waits(work: asyncio.Future[None]) -> None:
     await work
+
+
+def test_a_websocket_frame_has_at_most_a_megabyte() -> None:
+    websocket = pytest.importorskip("glue.gateway.mqtt.websocket")
+    upgrade = (
+        b"GET /mqtt HTTP/1.1\r\nHost: door\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+
+    def main(found: Door) -> None:
+        for size, told in ((1 << 20, []), ((1 << 20) + 1, [b"\x88\x39\x03\xf1", "close"])):  # RFC 6455, 7.4.1
+            made, wire = websocket.WebsocketConnection(found), Wire()
+            made.connection_made(wire)
+            made.received(upgrade)
+            wire.take()
+            made.received(b"\x82\xff" + size.to_bytes(8, "big") + bytes(4))
+            assert [one[:4] if isinstance(one, bytes) else one for one in wire.take()][:2] == told
+
+    at_plain_door(main)
