@@ -226,9 +226,7 @@ class Deliveries:
         lane.fill(source.read(lane.topics, lane.cursor, 1 if is_alone else READ_AHEAD))
         if lane.buffer:
             return True
-        is_further = lane.cursor < lane.read_to
-        lane.cursor = max(lane.cursor, lane.read_to)
-        return is_further
+        return lane.cursor < lane.read_to  # `next_item` goes on there
 
     def _is_replayed(self, name: str, lane: Lane) -> bool:
         if lane.limit is None or lane.slots or lane.cursor < lane.limit:

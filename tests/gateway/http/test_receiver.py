@@ -138,6 +138,17 @@ def test_a_server_that_ends_waits_for_no_door_and_forgets_those_that_went(monkey
     links[1].close()
 
 
+def test_an_answer_that_a_door_no_longer_takes_ends_its_connection() -> None:
+    made: Any = webhook.DeliveryHandler.__new__(webhook.DeliveryHandler)
+
+    def cut() -> None:
+        raise ConnectionResetError
+
+    made.close_connection, made.end_headers, made.send_response = False, cut, print
+    made._answer(204)
+    assert made.close_connection
+
+
 @pytest.mark.parametrize(("length", "status"), [("", 411), ("11", 413), ("-1", 413)])
 def test_a_body_that_is_not_read_ends_its_connection(length: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "BODY_LIMIT", 10)
