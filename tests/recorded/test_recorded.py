@@ -17,6 +17,7 @@ from tests.recorded.consensus import consensus, forged
 from tests.recorded.crowd import DOORS
 from tests.recorded.features import FEATURES
 from tests.recorded.forms import FORMS
+from tests.recorded.grouping import GROUPING
 from tests.recorded.guarding import GUARDING
 from tests.recorded.homes import HOMES
 from tests.recorded.hooks import HOOKS
@@ -60,6 +61,7 @@ RUNS: dict[str, Callable[[], str]] = {
     **SEALING,
     **MERGING,
     **GUARDING,
+    **GROUPING,
 }
 
 

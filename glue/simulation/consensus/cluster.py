@@ -55,7 +55,6 @@ class Cluster:
         self.net = Net()
         self.watch = InvariantWatch()
         self.history = History(self.watch)
-        self.statistics: dict[str, int] = {}
         self._encodes = encodes
         self._trace = trace
         self._hash = blake2b(digest_size=16)
