@@ -7,7 +7,7 @@ its offsets. Compressed streams are refused: they could claim any size.
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, error
 from typing import Any
 
 import pyarrow as pa
@@ -63,24 +63,25 @@ def _refuse_compression(data: memoryview) -> None:
         if not size:
             return
         message = data[place + 8 : place + 8 + size]
-        length, header, kind = _message(message)
-        if kind == DICTIONARY_BATCH:
-            header = _offset(message, header, 1)
-        if kind in (RECORD_BATCH, DICTIONARY_BATCH) and _field(message, header, 3):
+        try:
+            length, header, kind = _message(message)
+            if kind == DICTIONARY_BATCH:
+                header = _offset(message, header, 1)
+            is_compressed = kind in (RECORD_BATCH, DICTIONARY_BATCH) and _field(message, header, 3)
+        except (IndexError, error):
+            raise ValueError("no Arrow message") from None
+        if is_compressed:
             raise ValueError("compressed")
         place += 8 + size + length
 
 
 def _message(message: memoryview) -> tuple[int, int, int]:
     """The length of the body, where the header is, and the header's kind (flatbuffers, Message.fbs)."""
-    try:
-        root = UINT.unpack_from(message, 0)[0]
-        at = _field(message, root, 3)
-        length = int.from_bytes(message[at : at + 8], "little") if at else 0
-        kind = message[_field(message, root, 1)]
-        return length, _offset(message, root, 2), kind
-    except (IndexError, ValueError):
-        raise ValueError("no Arrow message") from None
+    root = UINT.unpack_from(message, 0)[0]
+    at = _field(message, root, 3)
+    length = int.from_bytes(message[at : at + 8], "little") if at else 0
+    kind = message[_field(message, root, 1)]
+    return length, _offset(message, root, 2), kind
 
 
 def _field(message: memoryview, table: int, number: int) -> int:
