@@ -201,9 +201,9 @@ def test_a_codec_has_a_name_of_64_bytes_at_most_and_two_functions() -> None:
     for name in ("x" * 64, "é" * 32, "x"):
         codecs.register(Plain(name))
         assert codecs.codec_for(name)[1] == name
-    for name in ("x" * 65, "é" * 32 + "x", "", None, b"x"):
+    for wrong in ("x" * 65, "é" * 32 + "x", "", None, b"x"):
         with pytest.raises(ConfigurationError, match=r"its name is .*; expected 1 to 64 bytes"):
-            codecs.register(Plain(name))
+            codecs.register(Plain(wrong))
     for function in ("encode", "decode"):
         lame: Any = Plain("lame")
         setattr(lame, function, None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from glue.schema import differences
 
 NUMBER, TEXT = {"type": "number"}, {"type": "string"}
@@ -68,3 +70,34 @@ def test_twenty_differences_are_told() -> None:
     writer, reader = (of(**{f"f{number}": kind for number in range(30)}) for kind in (NUMBER, TEXT))
     told = differences(writer, reader)
     assert told == [f"field 'f{number}' is number there, and string here" for number in range(20)]
+
+
+LONG, ALIKE = "c" * 50, {"type": "string", "enum": ["a"]}
+SAID: list[tuple[Any, Any, list[str]]] = [
+    (NUMBER, {"type": "integer"}, ["the value is number there, and integer here"]), ({"type": "integer"}, NUMBER, []),
+    ({"oneOf": [NUMBER, TEXT]}, NUMBER, ["the value is string there, and number here"]),
+    ({"oneOf": [NUMBER, TEXT]}, {"anyOf": [TEXT, NUMBER]}, []), ({"anyOf": []}, NUMBER, []), ({}, NUMBER, []),
+    ({"anyOf": [TEXT]}, NUMBER, ["the value is string there, and number here"]), (NUMBER, {}, []),
+    ({"enum": [1, "x"]}, {"enum": [True, "x"]}, ["the value may be 1 there, which is unknown here"]),
+    ({"enum": [[1], {}]}, {"enum": [[2], {"a": 1}]}, []),
+    ({"enum": ["x" * 60]}, {"enum": ["y"]}, [f"the value may be '{'x' * 39} there, which is unknown here"]),
+    (TEXT, ALIKE, []), (ALIKE, TEXT, []), ({"type": "integer"}, ALIKE, ["the value is integer there, and string here"]),
+    (TEXT, {**TEXT, "format": "date"}, ["the value is string there, and date here"]),
+    ({**TEXT, "format": "date"}, TEXT, []), ({"type": "array"}, nested(1, NUMBER), []),
+    (nested(2, NUMBER), nested(2, TEXT), ["field '[][]' is number there, and string here"]),
+    (of(a=of(b=TEXT)), of(a={**of(b=NUMBER, c=NUMBER, d=NUMBER), "required": ["c", 7]}), [
+        "field 'a.b' is string there, and number here", "field 'a.c' is required here, and missing there",
+    ]),
+    (of(), {**of(a=NUMBER), "required": "a"}, []), (of(a=7), of(a=NUMBER), []),
+    (of(**{"n" * 120: TEXT}), of(**{"n" * 120: NUMBER}), [f"field '{'n' * 99} is string there, and number here"]),
+    (TEXT, {"anyOf": [{"type": "a"}, {"type": "x", "format": "b"}, {"type": 7}, {"type": LONG}, {"type": "e"}]},
+     [f"the value is string there, and a or b or another or {LONG[:40]} here"]),
+    ({"$ref": "http://x"}, NUMBER, []), ({"$ref": 7, "type": "string"}, NUMBER, [
+        "the value is string there, and number here",
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("writer", "reader", "told"), SAID)
+def test_what_is_said_of_two_schemas(writer: Any, reader: Any, told: list[str]) -> None:
+    assert differences(writer, reader) == told
