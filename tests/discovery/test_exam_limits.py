@@ -12,7 +12,19 @@ import pytest
 from glue.contract.counters import Counters
 from glue.discovery import inquiry as inquiry_module
 from glue.discovery.exam import INQUIRIES, PARTS_AT_ONCE, PROMPT, ROUND_SPACING, SPACING, WAITING, Exam
-from glue.discovery.exam_wire import HEAD_ROOM, MOST_PARTS, UNICAST, Ask, Part, Ping, Pong, Round
+from glue.discovery.exam_round import Links
+from glue.discovery.exam_wire import (
+    HEAD_ROOM,
+    MOST_PARTS,
+    MULTICAST,
+    UNICAST,
+    Ask,
+    Part,
+    Ping,
+    Pong,
+    Round,
+    is_large,
+)
 from glue.discovery.inquiry import Inquiry
 
 
@@ -225,6 +237,35 @@ def test_rounds_are_half_a_second_apart_and_the_same_one_is_no_other() -> None:
     assert desk.statistics == {"reply withheld": 1}
     desk.exam.advance(20.0)
     assert desk.exam.describe_links()["round"] == 78
+
+
+def test_of_a_round_each_ping_and_each_answer_counts_once() -> None:
+    links = Links()
+    assert links.of("a") == {"pinged": False}
+    links.begin(Round(7, 6), ["a"])
+    assert (links.sent_number, links.pings, links.count) == (7, 6, 0)
+    assert not links.receive_pong(1.0, "a", Pong(7, 0)), "it was not sent yet"
+    links.sent(1.0, 0)
+    links.sent(1.1, 1)
+    assert links.count == 2
+    for peer, pong in (("a", Pong(8, 0)), ("b", Pong(7, 0)), ("a", Pong(7, 6)), ("a", Pong(7, 5))):
+        assert not links.receive_pong(1.2, peer, pong)
+    assert links.receive_pong(1.25, "a", Pong(7, 0))
+    assert links.receive_pong(1.3, "a", Pong(7, 1))
+    assert links.of("a") == {"pinged": True, "pongs": 2, "round_trip": 0.2, "mean_round_trip": 0.225}
+    large = next(place for place in range(6) if is_large(place))
+    small = next(place for place in range(6) if not is_large(place))
+    for place, way in ((small, MULTICAST), (small, MULTICAST), (large, MULTICAST), (small, UNICAST), (6, UNICAST)):
+        links.receive(1.0, "b", Ping(9, place, 6, way))
+    all_large = sum(map(is_large, range(6)))
+    assert links.of("b") == {
+        "pinged": False, "heard": 9, "multicast": [1, 6 - all_large], "large_multicast": [1, all_large],
+        "unicast": [1, 6 - all_large], "large_unicast": [0, all_large],
+    }  # fmt: skip
+    links.receive(1.0, "b", Ping(10, small, 6, UNICAST))
+    assert links.of("b")["multicast"] == [0, 6 - all_large], "another round"
+    links.begin(Round(8, 4), [])
+    assert (links.count, links.pings, links.of("a")) == (0, 4, {"pinged": False})
 
 
 def part(section: str = "x", number: int = 0, parts: int = 1, data: bytes = b"1") -> Part:

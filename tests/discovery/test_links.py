@@ -200,3 +200,42 @@ def test_a_peer_that_leaves_is_forgotten_with_its_paths() -> None:
     assert endpoint.layer.table == endpoint.layer.direct == {}
     endpoint.advance(5.0)
     assert endpoint.asked(ETH) == endpoint.asked(WLAN) == []
+
+
+def test_a_path_that_stays_silent_is_told_and_forgotten_in_the_end() -> None:
+    endpoint = linked().with_both()
+    layer, answers = endpoint.layer, list[list[bool]]()
+    for _ in range(60):
+        endpoint.advance(0.5)
+        for token in endpoint.asked(ETH):
+            endpoint.hear("path", ETH, echo=token)
+        endpoint.hear("announce", ETH, body=BODY)
+        answers.append([path["answers"] for path in layer.links.describe()["other"]["paths"]])
+    assert answers[0] == [True, True]
+    assert [True, False] in answers
+    assert endpoint.addresses == {ETH}
+    told = layer.links.describe()["other"]
+    assert (told["link"], told["address"]) == ("eth0", ["10.0.0.2", 37319])
+    endpoint.order(Outbound((OTHER,), [b"x"]))
+    assert endpoint.paths(WLAN) == []
+
+
+def test_data_from_a_new_address_is_counted_and_the_peer_asked_whether_it_is_its_own() -> None:
+    endpoint = linked()
+    for address, life in ((WLAN, 1), (WLAN, 2)):
+        item = Inbound(OTHER, life, address, {"transport": ["data"]}, [b"x"])
+        endpoint.advance(1.0)
+        _, endpoint.sent = endpoint.layer.receive(endpoint.now, [item])
+        assert len(endpoint.asked(address)) == (life == 1)
+    assert endpoint.addresses == {ETH}
+    assert endpoint.layer.statistics["doubtful address"] == 1
+
+
+def test_an_announcement_with_another_interval_is_doubted_though_something_else_was_just_learned() -> None:
+    endpoint = linked()
+    news = orjson.loads(BODY) | {"version": 1, "operations": ["+t"]}
+    endpoint.hear("announce", ETH, body=orjson.dumps(news))
+    endpoint.hear("announce", ETH, body=BODY)  # it is merely late
+    assert endpoint.layer.statistics["doubtful announcement"] == 0
+    endpoint.hear("announce", ETH, body=orjson.dumps(news | {"interval_ms": 2000}))
+    assert endpoint.layer.statistics["doubtful announcement"] == 1

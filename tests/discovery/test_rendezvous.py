@@ -236,3 +236,13 @@ def test_introduced_addresses_are_bounded_and_each_is_called_soon_and_a_few_time
     assert not rendezvous.knows(("10.0.0.3", 1))
     assert rendezvous.is_contact(("10.0.0.1", 1))
     assert not rendezvous.is_contact(("10.0.0.2", 1))
+
+
+def test_a_new_contact_is_called_at_once_with_an_announcement() -> None:
+    lan = Lan()
+    host = lan.add(1)
+    lan.run(1)
+    (called,) = host.layer.contact(("10.9.9.9", 7))
+    assert called.address == ("10.9.9.9", 7)
+    assert orjson.loads(called.bodies[0])["name"] == "host 1"
+    assert host.layer.contact(("10.9.9.9", 7)) == []
