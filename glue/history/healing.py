@@ -23,6 +23,7 @@ from glue.history.source import EMPTY
 from glue.history.wire import HEAD_ROOM, RANGES, Page, Range, Request, json_size
 from glue.storage import JSON, Log, Record, Stream
 from glue.storage.log import every_topic
+from glue.storage.records import REPLAYED
 from glue.topics.bundle import MessageGroup
 
 INTERVAL, MANY = 1.0, 10_000
@@ -51,8 +52,6 @@ WANTED = 4096
 """Ranges that are still to be asked for, at most, if pages leave some out; the next comparison finds further ones."""
 ROOM = 1 << 17
 """Bytes of a page, so small that live messages wait for some milliseconds at most while it is read."""
-REPLAYED = 8
-"""The flag of records that were fetched."""
 
 
 class Healer:
