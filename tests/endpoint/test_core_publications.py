@@ -95,7 +95,7 @@ def test_a_message_is_as_large_as_its_limit() -> None:
     payloads: Any
     for payloads in ([bytes(LIMIT)], [b"x", bytes(LIMIT)], ["x", bytes(LIMIT)]):
         assert sum(len(one.payloads) for one in core.publications("t", payloads, 5.0)) == len(payloads)
-    for payloads in ([bytes(LIMIT + 1)], [b"x", bytes(LIMIT + 1)], ["x" * (LIMIT - 1)]):
+    for payloads in too_large:
         with pytest.raises(glue.MessageTooLargeError) as caught:
             core.publications("t", payloads, 5.0)
         assert str(caught.value) == words

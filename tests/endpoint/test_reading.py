@@ -186,3 +186,23 @@ def test_a_handler_behind_a_buffer_has_a_thread_of_its_own(payload_only: bool) -
     assert reader.counted == {"overwritten": 1, "handled": 3, "failed": 1}
     assert reader.gaps == [("overwritten", 1, "t"), ("lost", 2, "t")]
     reader.subscription._join(PATIENCE)
+
+
+def test_a_handler_behind_a_buffer_that_closes_gets_nothing_more_and_gaps_are_told() -> None:
+    got: list[Any] = []
+    began, gate = threading.Event(), threading.Event()
+
+    def handle(message: Any) -> None:
+        got.append(message.payload)
+        began.set()
+        assert gate.wait(PATIENCE)
+        reader.subscription.close()
+
+    reader = Reader(handle, "drop_oldest", limit=5)
+    reader.put(delivery(1))
+    assert began.wait(PATIENCE)
+    reader.put(delivery(2, 2), LOST, delivery(4))
+    gate.set()
+    reader.subscription._join(PATIENCE)
+    assert not reader.subscription._thread.is_alive()
+    assert (got, reader.gaps) == (["p1"], [("lost", 2, "t")])

@@ -1,0 +1,192 @@
+"""The leader's handlers without threads and a network: who is called in which order, and who counts what."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from glue.contract import Delivery, Missed
+from glue.drivers import leader
+from glue.drivers.leader import ThreadDriver
+
+
+def delivery(sequence: int, *tokens: Any) -> Delivery:
+    return Delivery("t", [b"x"], None, "you", "id-you", 1, sequence, 0.0, False, tokens)
+
+
+class Receiver:
+    """A subscription that notes what it is given, and does what the test says."""
+
+    def __init__(self) -> None:
+        self._busy = False
+        self._mailbox: deque[Any] = deque()
+        self.got: list[int] = []
+        self.does: Any = lambda sequence: None
+
+    def _deliver(self, event: Any) -> None:
+        assert self._busy
+        number = getattr(event, "sequence", 0)
+        self.got.append(number)
+        self.does(number)
+
+
+class Lead(ThreadDriver):
+    """A driver of which the test's own thread is the leader; it starts no thread, and counts what is handled."""
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._hand_out: Any = threading.RLock()
+        self._leader: Any = threading.current_thread()
+        self._events: Any = deque()
+        self._news: Any = Receiver()
+        self._handling_since = 0.0
+        self._watching, self._watch = False, threading.Event()
+        self._skips_left, self._asked_until = 0, 0.0
+        self.replier = 0
+        self.done: list[int] = []
+        self.held: list[int] = []
+        self.started: list[Any] = []
+        self._core: Any = SimpleNamespace(hold=lambda delivery: self.held.append(delivery.sequence))
+        self.is_exchange: bool = True
+        self._send_policy: Any = SimpleNamespace(is_exchange=lambda now: self.is_exchange)
+
+    def handled(self, delivery: Delivery) -> None:
+        self.done.append(delivery.sequence)
+
+    def _thread(self, target: Any, name: str) -> Any:
+        assert target.__name__ in ("_lead", "_stand_by")
+        return SimpleNamespace(start=lambda: self.started.append((target.__name__, name)))
+
+    def hand_out(self, *events: Any) -> None:
+        self._events += events
+        self._hand_out_events(threading.current_thread())
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "time", SimpleNamespace(monotonic=lambda: 100.0))
+
+
+def test_events_are_handed_out_in_order_and_deliveries_counted_once_handled() -> None:
+    lead, one, two = Lead(), Receiver(), Receiver()
+    one.does = lambda sequence: lead.done.append(-sequence)
+    lead.hand_out((one, delivery(1)), (two, delivery(2)), (one, Missed("t", "you", "id-you", 1, "lost", ())))
+    assert (one.got, two.got, lead.done) == ([1, 0], [2], [-1, 1, 2, 0])
+    assert (one._busy, two._busy, lead._handling_since) == (False, False, 0.0)
+    assert (lead._watching, lead._watch.is_set()) == (True, True)  # that no handler takes too long
+    lead._watch.clear()
+    lead.hand_out((one, delivery(3)))
+    assert not lead._watch.is_set()
+
+
+def test_what_comes_for_a_busy_receiver_waits_for_it_and_is_handled_by_who_serves_it() -> None:
+    lead, busy, other = Lead(), Receiver(), Receiver()
+    busy._busy = True
+    lead.hand_out((busy, delivery(1)), (busy, delivery(2)), (other, delivery(3)))
+    assert (busy.got, other.got, lead.done) == ([], [3], [3])
+    lead._serve(threading.current_thread(), busy, delivery(0), is_held=False)
+    assert (busy.got, lead.done, busy._busy, [*busy._mailbox]) == ([0, 1, 2], [3, 1, 2], False, [])
+
+
+def test_a_handler_that_fails_in_any_way_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    lead, one = Lead(), Receiver()
+
+    def fail(sequence: int) -> None:
+        if sequence == 1:
+            raise SystemExit
+
+    one.does = fail
+    lead.hand_out((one, delivery(1)), (one, delivery(2)))
+    assert (one.got, lead.done) == ([1, 2], [1, 2])
+    assert [record.getMessage().partition(" on ")[0] for record in caplog.records] == ["a handler failed"]
+
+
+def test_a_leader_that_was_replaced_or_closed_hands_out_nothing_more() -> None:
+    lead, one = Lead(), Receiver()
+
+    def replace(sequence: int) -> None:
+        assert lead._handling_since == 100.0
+        lead._leader = None
+        lead._handling_since = 7.0  # of the next leader
+
+    one.does = replace
+    lead.hand_out((one, delivery(1)), (one, delivery(2)))
+    assert (one.got, len(lead._events), lead._handling_since) == ([1], 1, 7.0)
+    lead = Lead()
+    one.does = lambda sequence: setattr(lead, "_closed", True)
+    lead.hand_out((one, delivery(3)), (one, delivery(4)))
+    assert (one.got, len(lead._events)) == ([1, 3], 1)
+
+
+def test_a_lone_message_is_handled_at_once_unless_others_want_it_or_its_receiver_is_busy() -> None:
+    me, lead, one, two = threading.current_thread(), Lead(), Receiver(), Receiver()
+    seen: list[Any] = []
+    one.does = lambda sequence: seen.append((lead.replier, lead._handling_since))
+    lead._handle_lone(me, 5, 99.0, delivery(1, one))
+    assert (one.got, lead.held, lead.done, lead.replier) == ([1], [], [], 0)  # it was never counted as waiting
+    assert seen == [(5, 99.0)]
+    one.does = lambda sequence: setattr(lead, "replier", 6)  # another thread may reply by now
+    lead._handle_lone(me, 5, 99.0, delivery(2, one))
+    assert lead.replier == 6
+    lead.replier = 0
+    lead._handle_lone(me, 5, 99.0, delivery(3, one, two))
+    two._busy = True
+    lead._handle_lone(me, 5, 99.0, delivery(4, two))
+    lead._leader = None
+    lead._handle_lone(me, 5, 99.0, delivery(5, one))
+    assert (one.got, two.got, lead.held, lead.replier) == ([1, 2], [], [3, 4, 5], 0)
+    assert [(receiver is one, event.sequence) for receiver, event in lead._events] == [
+        (True, 3), (False, 3), (False, 4), (True, 5),
+    ]  # fmt: skip
+
+
+def test_a_session_is_tried_while_lone_messages_come_fast_and_nothing_else_waits() -> None:
+    lead: Any = Lead()
+    network = SimpleNamespace(is_eager=True)
+    assert lead._is_exchanging(network)
+    lead._asked_until = 100.0
+    assert lead._is_exchanging(network)
+    lead._asked_until = 100.1  # a thread that asks has the network
+    assert not lead._is_exchanging(network)
+    lead._asked_until, lead._skips_left = 0.0, 2
+    lead.is_exchange = False
+    assert not lead._is_exchanging(network)
+    lead.is_exchange = True
+    assert [lead._is_exchanging(network) for _ in range(3)] == [False, False, True]
+    network.is_eager = False
+    assert not lead._is_exchanging(network)
+    network.is_eager = True
+    lead._events.append((lead._news, delivery(1)))
+    assert not lead._is_exchanging(network)
+
+
+def test_a_handler_that_waits_steps_down_once_and_only_as_the_leader() -> None:
+    lead: Any = Lead()
+    waited: list[float] = []
+
+    def wait(timeout: float) -> bool:
+        waited.append(timeout)
+        return True
+
+    event: Any = SimpleNamespace(wait=wait)
+    lead._handling_since = 99.0
+    assert lead.wait_for(event, 2.5)
+    assert (lead.started, lead._handling_since, waited) == ([("_lead", "glue")], 0.0, [2.5])
+    lead._handling_since = 98.0  # of the new leader
+    assert lead.wait_for(event, 1.5)
+    assert (len(lead.started), lead._handling_since) == (1, 98.0)
+    closed: Any = Lead()
+    closed._closed = True
+    closed.wait_for(event, 1.0)
+    assert closed.started == []
+    handler: Any = Lead()
+    leader._leading.driver = handler  # of another endpoint, in whose handler this is
+    try:
+        lead.wait_for(event, 1.0)
+    finally:
+        del leader._leading.driver
+    assert (len(handler.started), len(lead.started)) == (1, 1)
