@@ -12,6 +12,9 @@ import pytest
 from glue.contract import Delivery, Missed
 from glue.drivers import leader
 from glue.drivers.leader import ThreadDriver
+from glue.drivers.turns import ATTENTIVE
+from glue.endpoint.admission import OPEN
+from glue.endpoint.core import EARLY
 
 
 def delivery(sequence: int, *tokens: Any) -> Delivery:
@@ -190,3 +193,164 @@ def test_a_handler_that_waits_steps_down_once_and_only_as_the_leader() -> None:
     finally:
         del leader._leading.driver
     assert (len(handler.started), len(lead.started)) == (1, 1)
+
+
+# ------------------------------------------------------------------------------------------------------------ turns
+
+
+class Turning(Lead):
+    """A leader whose network, turns and sessions note what they are asked for."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__()
+        self.did: list[Any] = []
+        self._woken, self._is_receiving, self._is_known = True, False, True
+        self._waiters: Any = []
+        self._sleeps_until = 0.0
+        self._turn_lock: Any = threading.RLock()
+        self._flushed_at, self._deadline, self._maintain_at = 0.0, 105.0, 130.0
+        self._admission: Any = SimpleNamespace(closed_from=OPEN)
+        self.streams = [False, False]
+        self._network_seat: Any = SimpleNamespace(
+            stand_aside=lambda streaming: self.did.append("aside"), wait=self.wait_at_network, glance=self.glance
+        )
+        self.arriving: list[Any] = []
+        self.opened = [101.0]
+        self._network_part: Any = SimpleNamespace(
+            is_eager=True, source="source", take=lambda data: self.did.append(("take", data)),
+            keep=lambda data: self.did.append(("keep", data)),
+        )  # fmt: skip
+        session = SimpleNamespace(is_open=False, receive=self.receive_lone)
+        self._core.stack = SimpleNamespace(session=session)
+        self._send_policy.arrived = lambda now: self.did.append(("arrived", now))
+        self._received, self._skip_count, self._is_uncommitted = 0, 0, False
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def _streaming(self) -> bool:
+        return self.streams.pop(0)
+
+    def wait_at_network(self, seconds: float, is_due: Any, is_patient: bool) -> None:
+        assert (is_due, self._woken, self._is_receiving) == (self._is_due, False, False)
+        self.did.append(("wait", round(seconds, 6), round(self._sleeps_until, 6), is_patient))
+        self._woken = True
+
+    def _turn(self, now: float) -> None:
+        assert (self._is_receiving, self._sleeps_until, self._woken) == (True, 0.0, False)
+        self.did.append(("turn", now))
+
+    def _update(self) -> None:
+        self.did.append("update")
+
+    def _maintain(self) -> None:
+        self.did.append("maintain")
+
+    def advance(self, longest: float = 60.0) -> list[Any]:
+        self._advance(longest)
+        return self.did
+
+    # a session
+
+    def _open_session(self, now: float) -> float:
+        self.did.append("open")
+        return self.opened.pop(0)
+
+    def glance(self, network: Any, until: float, is_due: Any) -> Any:
+        assert (network, is_due, self._woken, self._sleeps_until) == (
+            self._network_part, self._is_due, False, float("inf"),
+        )  # fmt: skip
+        return self.arriving.pop(0) if self.arriving else None
+
+    def receive_lone(self, now: float, data: Any, source: str) -> Any:
+        assert (now, source) == (100.0, "source")
+        if isinstance(data, BaseException):
+            raise data
+        return data if isinstance(data, Delivery) else None
+
+    def run_session(self, *arriving: Any) -> bool:
+        self.arriving = [*arriving]
+        return self._run_session(threading.current_thread())
+
+
+def test_a_leader_sleeps_until_the_earliest_and_runs_a_turn() -> None:
+    assert Turning().advance() == [("wait", 5.0, 105.0, False), ("turn", 100.0), "update"]
+    assert Turning(is_exchange=False).advance()[0] == ("wait", 5.0, 105.0, True)
+    assert Turning().advance(2.0)[0] == ("wait", 2.0, 102.0, False)
+    assert Turning(_maintain_at=103.0).advance()[0] == ("wait", 3.0, 103.0, False)
+    assert Turning(_deadline=99.0).advance()[0] == ("wait", 0.0, 99.0, False)
+    after = 100.0 + ATTENTIVE  # a publisher has just had a turn
+    assert Turning(_flushed_at=99.995).advance()[0] == ("wait", ATTENTIVE, after, False)
+    assert Turning(_flushed_at=99.993).advance()[0] == ("wait", 5.0, 105.0, False)
+    lead = Turning()
+    lead.advance()
+    assert (lead._is_receiving, lead._sleeps_until, lead._woken) == (False, 0.0, False)
+
+
+def test_handlers_come_before_what_the_turn_leaves_unless_somebody_waits() -> None:
+    turn = [("wait", 5.0, 105.0, False), ("turn", 100.0)]
+    event = (None, delivery(1))
+    assert Turning(_events=deque([event])).advance() == turn
+    assert Turning(_events=deque([event]), _waiters=[1]).advance() == ["update", *turn, "update"]
+    stopped = SimpleNamespace(closed_from=OPEN - 1)
+    assert Turning(_events=deque([event]), _admission=stopped).advance() == [*turn, "update"]
+    assert Turning(_is_known=False).advance() == ["update", *turn, "update"]
+
+
+def test_a_leader_maintains_the_network_a_little_early_and_stands_aside_in_a_stream() -> None:
+    for due, is_early in ((100.0 + EARLY, True), (100.01 + EARLY, False)):
+        assert ("maintain" in Turning(_maintain_at=due).advance()) is is_early
+    wait = ("wait", 5.0, 105.0, False)
+    assert Turning(streams=[True, False]).advance() == ["aside", wait, ("turn", 100.0), "update"]
+    assert Turning(streams=[True, True]).advance() == ["aside", wait]
+    assert Turning(streams=[False, True]).advance() == [wait]  # the stream began meanwhile
+    lead = Turning()
+    lead._closed = True
+    assert lead.advance() == [wait]
+
+
+def test_lone_messages_pass_in_a_session_until_none_comes() -> None:
+    lead, one = Turning(), Receiver()
+    first, second = delivery(1, one), delivery(2, one)
+    assert not lead.run_session(first, second)
+    passed = [entry for some in (first, second) for entry in (("take", some), ("arrived", 100.0))]
+    assert (one.got, lead.did, lead._received) == ([1, 2], ["open", *passed], 2)
+    assert (lead._is_uncommitted, lead._is_known, lead._watching) == (True, False, True)
+    assert (lead._skips_left, lead._skip_count, lead._sleeps_until) == (0, 0, 0.0)
+    lead = Turning(is_exchange=False)
+    assert (lead.run_session(first), lead.did) == (False, [])
+    lead = Turning(_network_part=None)
+    assert (lead.run_session(first), lead.did) == (False, [])
+
+
+def test_a_session_in_which_nothing_passed_is_tried_more_rarely() -> None:
+    lead, skipped = Turning(opened=[101.0] * 10), list[int]()
+    for _ in range(8):
+        lead._skips_left = 0
+        lead.run_session()
+        skipped.append(lead._skips_left)
+    assert skipped == [1, 3, 7, 15, 31, 63, 63, 63]
+    lead._skips_left = 0
+    lead.run_session(delivery(1, Receiver()))
+    assert (lead._skips_left, lead._skip_count) == (0, 0)
+
+
+def test_what_is_no_part_of_a_session_is_kept_for_the_ordinary_way() -> None:
+    lead, one = Turning(), Receiver()
+    lead._core.stack.session.is_open = True
+    assert not lead.run_session(delivery(1, one), "other", delivery(2, one))
+    assert (one.got, lead.did[-2:]) == ([1], [("keep", "other"), "update"])
+    lead = Turning()
+    error = KeyError("damaged")
+    with pytest.raises(KeyError):
+        lead.run_session(error)
+    assert lead.did == ["open", ("keep", error)]
+    lead = Turning(opened=[100.0])  # nothing may pass now
+    assert not lead.run_session(delivery(3, one))
+    assert (one.got, lead.did) == ([1], ["open"])
+    lead = Turning()
+    assert lead.run_session(delivery(4, one, one))  # several receivers, in the ordinary way
+    assert len(lead._events) == 2
+    lead = Turning()
+    one.does = lambda sequence: setattr(lead, "_leader", None)
+    assert lead.run_session(delivery(5, one), delivery(6, one))  # another thread leads by now
+    assert one.got == [1, 5]
