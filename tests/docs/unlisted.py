@@ -40,7 +40,6 @@ UNLISTED: dict[str, dict[str, tuple[str, ...]]] = {
         "glue/gateway/mqtt/recovery.py": ("IDENTIFIERS",),
         "glue/gateway/mqtt/runs.py": ("_HIGH",),
         "glue/gateway/mqtt/session.py": ("FOREVER", "LAST_ID", "LOST"),
-        "glue/history/healing.py": ("REPLAYED",),
         "glue/model/consensus/core.py": ("FIRST_TERM",),
         "glue/model/consensus/tickets.py": ("START_BITS", "COUNTER_BITS"),
         "glue/model/mergeable/wire.py": ("LIFE_LENGTH",),

@@ -92,8 +92,9 @@ def test_only_a_normal_message_is_of_another_class_if_it_is_large() -> None:
 def test_a_message_is_as_large_as_its_limit() -> None:
     core = core_of()
     words = f"message of {LIMIT + 1} bytes on 't'; message_limit is {LIMIT}"
-    payloads: Any
-    for payloads in ([bytes(LIMIT)], [b"x", bytes(LIMIT)], ["x", bytes(LIMIT)]):
+    fitting: list[list[Any]] = [[bytes(LIMIT)], [b"x", bytes(LIMIT)], ["x", bytes(LIMIT)]]
+    too_large: list[list[Any]] = [[bytes(LIMIT + 1)], [b"x", bytes(LIMIT + 1)], ["x" * (LIMIT - 1)]]
+    for payloads in fitting:
         assert sum(len(one.payloads) for one in core.publications("t", payloads, 5.0)) == len(payloads)
     for payloads in too_large:
         with pytest.raises(glue.MessageTooLargeError) as caught:
