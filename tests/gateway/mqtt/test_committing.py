@@ -224,7 +224,7 @@ def test_a_sync_begins_when_it_is_due_and_an_earlier_time_replaces_a_later_one(m
 
 @pytest.mark.parametrize(
     ("takes", "deadline", "pause"),
-    [(0.4, float("-inf"), 0.1), (0.002, float("-inf"), 0.0), (0.004, float("-inf"), 0.001), (0.4, NEVER, None),
+    [(0.4, float("-inf"), 0.1), (0.002, float("-inf"), 0.0), (0.003, float("-inf"), 0.00075), (0.4, NEVER, None),
      (0.4, 1_000.4, 0.1), (0.4, 1_000.5, 0.1)],
 )  # fmt: skip
 def test_behind_a_slow_sync_the_next_one_waits_for_a_quarter_of_its_time_if_something_came(
