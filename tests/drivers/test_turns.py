@@ -14,7 +14,8 @@ import pytest
 import glue
 from glue.contract import HIGH, NORMAL, URGENT, Delivery, Publication
 from glue.drivers import turns as module
-from glue.drivers.network_seat import ASIDE
+from glue.drivers.asking import Asking
+from glue.drivers.network_seat import ASIDE, RELIEF
 from glue.drivers.send_policy import BUSY, OUTBOX
 from glue.endpoint.admission import OPEN
 from glue.endpoint.encoding import NeedsCodecError
@@ -319,3 +320,66 @@ def test_the_leader_stands_aside_while_a_publisher_runs_the_turns() -> None:
     assert not asked._streaming()
     assert asked._is_due()
     assert [Lone(**fields)._is_due() for fields in ({}, {"_events": [1]}, {"_closed": True})] == [False, True, True]
+
+
+def test_who_waits_for_room_relieves_the_leader_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Relieving(Lone):
+        def _flush(self, wait: bool, publications: Any = ()) -> None:
+            self.note("flush", wait)
+
+    def relieved(**fields: Any) -> list[Any]:
+        clock = [100.0]
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+        lone = Relieving(**{"_backlog": BUSY, **fields})
+
+        def relieve(deadline: float, has_room: Any, requests: Any) -> bool:
+            assert (deadline, has_room(), requests()) == (107.0, False, [])
+            clock[0] += RELIEF / 2
+            lone.note("relieve")
+            return lone._network_seat.is_relieved is False
+
+        lone._network_seat.relieve = relieve
+        lone._network_seat.is_relieved = fields.get("is_busy", False)
+        lone._core.overfed = fields.get("is_overfed", False)
+        lone._relieve(lambda: False)
+        return lone.done()
+
+    turn = ["relieve", ("flush", True)]
+    assert relieved() == turn * 2
+    assert relieved(_maintain_at=100.0 + RELIEF / 4) == turn
+    assert relieved(_maintain_at=100.0) == []
+    assert relieved(_backlog=BUSY - 1) == []
+    assert relieved(is_overfed=True) == []
+    assert relieved(is_busy=True) == ["relieve"]  # another thread has the network
+
+
+class Sessions(Asking):
+    """A thread that asks, with the times at which sessions end or may be opened."""
+
+    def __init__(self, until: float, *opened: float) -> None:
+        self.opened = [*opened]
+        self.until = until
+        self.turns: list[float] = []
+        self._events = deque()
+
+    def _session_until(self, now: float) -> float:
+        return self.until
+
+    def _open_session(self, now: float) -> float:
+        return self.opened.pop(0)
+
+    def _turn(self, now: float) -> None:
+        self.turns.append(now)
+
+
+def test_a_session_is_open_or_can_be_opened_perhaps_after_a_turn() -> None:
+    for until, opened, is_open, turns in (
+        (100.1, [], True, 0), (100.0, [100.1], True, 0), (100.0, [100.0, 100.1], True, 1),
+        (99.0, [99.0, 100.0], False, 1),
+    ):  # fmt: skip
+        asking = Sessions(until, *opened)
+        assert asking._is_session_open(100.0) is is_open
+        assert (len(asking.turns), asking.opened) == (turns, [])
+    asking = Sessions(100.0, 100.0, 100.1)
+    asking._events.append(("somebody", "event"))  # type: ignore[arg-type]
+    assert not asking._is_session_open(100.0)

@@ -12,6 +12,7 @@ import pytest
 import glue
 from glue.aio import typed as aio_typed
 from glue.aio.consumers import AioConsumers
+from glue.endpoint.base import LINGER
 from glue.sync import typed as sync_typed
 from glue.sync.consumers import SyncConsumers
 
@@ -278,3 +279,38 @@ def test_a_topic_ends_with_its_block(kind: Any) -> None:
         assert ended.pop() is topic
     with pytest.raises(glue.ClosedError):
         kind("closed").topic("t")
+
+
+# ------------------------------------------------------------------------------------------------------------- the end
+
+
+def test_an_endpoint_that_closes_ends_its_parts_before_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint: Any = glue.Endpoint("closing")
+    did: list[Any] = []
+
+    def note(what: str) -> Any:
+        return lambda *given: did.append((what, *given) if given else what)
+
+    endpoint.close()  # which was not started
+    endpoint._driver = SimpleNamespace(closed=False, close=note("driver"))
+    endpoint._receiving = object()
+    endpoint._models = {"m": SimpleNamespace(close=note("model"))}
+    endpoint._subscriptions = [SimpleNamespace(close=note("subscription"), _join=note("join"))]
+    monkeypatch.setattr(endpoint._core.requests, "close", lambda error: did.append(type(error)))
+    for name in ("close_receivers", "_end_consuming", "_end_keeping"):
+        monkeypatch.setattr(endpoint, name, note(name))
+    endpoint.close(7.0)
+    assert did == [
+        ("close_receivers", 7.0), glue.ClosedError, "model", "_end_consuming", ("_end_keeping", 7.0), ("driver", 7.0),
+        "subscription", ("join", 0.2),
+    ]  # fmt: skip
+    did.clear()
+    endpoint._receiving = None
+    endpoint.close(0.0)
+    assert did[0] is glue.ClosedError
+    assert ("driver", 0.0) in did
+    assert [wait for what, wait in (one for one in did if isinstance(one, tuple)) if what == "_end_keeping"] == [LINGER]
+    endpoint._driver.closed = True
+    did.clear()
+    endpoint.close()
+    assert did == []

@@ -32,3 +32,14 @@ def test_a_timeout_has_a_limit() -> None:
     check_timeout(999_999.9)
     with pytest.raises(glue.ConfigurationError, match=r"^timeout=1000000: expected less than 1000000 seconds$"):
         check_timeout(1_000_000)
+
+
+def test_of_many_payloads_each_has_to_fit() -> None:
+    fitting: list[list[Any]] = [[b"abc", b"a"], [b"a", b"abc"], [b"abc", [1]]]
+    too_large: list[list[Any]] = [[b"abcd", b"a"], [b"a", b"abcd"], ["abc", b"a"]]
+    for payloads in fitting:
+        found = tails(payloads, 3, "a request")
+        assert len(found) == 2
+    for payloads in too_large:
+        with pytest.raises(glue.MessageTooLargeError):
+            tails(payloads, 3, "a request")
