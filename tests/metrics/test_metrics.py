@@ -37,12 +37,17 @@ def test_a_scrape_tells_what_the_counters_say(lan: Lan) -> None:
     assert a.wait_for_subscribers("t", 1, PATIENCE)
     for number in range(5):
         a.publish("t", number)
-    assert a.flush(PATIENCE)
+    assert a.flush(PATIENCE)  # what became of a message is known one turn later
+    assert a._running().wait_until(lambda: sum(a.accounting.sent.values()) == 5, PATIENCE)
     assert [next(readings).payload for _ in range(5)] == list(range(5))
     found = samples(exposition(a, b))
     assert found["glue_peers"] == [({"endpoint": "a"}, 1), ({"endpoint": "b"}, 1)]
     assert ({"endpoint": "a"}, 5) in found["glue_messages_owed_total"]
-    assert ({"endpoint": "a", "outcome": "delivered"}, 5) in found["glue_messages_sent_total"]
+    sent = {
+        labels["outcome"]: value for labels, value in found["glue_messages_sent_total"] if labels["endpoint"] == "a"
+    }
+    assert sent.keys() <= {"delivered", "repaired"}, "on a busy machine some are sent again"
+    assert sum(sent.values()) == 5
     assert ({"endpoint": "b", "outcome": "handled"}, 5) in found["glue_messages_received_total"]
     told = {(labels["layer"], labels["event"]): value for labels, value in found["glue_events_total"]}
     assert told["topics", "messages published"] == 5
