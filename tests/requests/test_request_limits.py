@@ -284,3 +284,10 @@ def test_a_path_of_32_kilobytes_is_the_longest() -> None:
     caller.call(path=(("x", "X", "other"),) * 31)
     with pytest.raises(RequestCycleError, match="32 handlers wait for each other"):
         caller.call(path=(("x", "X", "other"),) * 32)
+
+
+def test_a_call_that_failed_is_no_burden_for_its_responder() -> None:
+    caller = Caller(b="t", c="t")
+    call, _ = caller.call(count=5)
+    caller.requester.drop(call, NoResponderError("dropped"))
+    assert [caller.call()[0].responder for _ in range(4)] == ["c", "b", "c", "b"]
