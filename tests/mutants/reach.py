@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants.copies import Copy, digest
-from tests.mutants.forks import NEVER, Forks
+from tests.mutants.forks import Forks, may_fork
 from tests.mutants.operators import Mutant
 from tests.mutants.probes import CAPACITY, MODULE, SOURCE, VARIABLE, Prober, Stretches
 from tests.mutants.running import Outcome, run
@@ -204,8 +204,8 @@ class Recorder:
     ) -> None:  # fmt: skip
         self.prepare(copy)
         hits = work / "hits"
-        single = [name for name in todo if name.startswith(NEVER)]
-        forked = [name for name in todo if not name.startswith(NEVER)]
+        forked = [name for name in todo if may_fork(copy.home, name)]
+        single = [name for name in todo if name not in forked]
         with suppress(KeyboardInterrupt):
             if forked:
                 with Forks(copy, work / "forks", forked, hits) as forks:

@@ -19,6 +19,7 @@ from tests.mutants import trial
 from tests.mutants.__main__ import Run, parse, sample
 from tests.mutants.copies import ROOT, Copy, digest
 from tests.mutants.exempt import EXEMPT
+from tests.mutants.forks import may_fork
 from tests.mutants.operators import Mutant, is_a_program, mutants_of
 from tests.mutants.planting import NotPlantedError, functions, plant
 from tests.mutants.probes import MODULE, Prober
@@ -219,6 +220,24 @@ def test_what_failed_while_it_was_recorded_is_recorded_again(tree: Path, outcome
     record = {"digest": digest(b""), "tests": [{"test": "t", "outcome": outcome}]}
     assert recorder._holds(record, path) == holds
     assert not recorder._holds({**record, "digest": "of another text"}, path)
+
+
+def test_only_tests_that_start_no_program_and_leave_nothing_run_in_children(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "spark").mkdir(parents=True)
+    for name, text in (
+        ("plain", "import numpy"),
+        ("java", "def test(spark: SparkSession)"),
+        ("ends", "import subprocess"),
+    ):
+        (tmp_path / "tests" / "spark" / f"test_{name}.py").write_text(text)
+    names = [f"tests/{name}.py" for name in ("topics/test_x", "docs/test_x", "spark/test_plain", "spark/test_java")]
+    assert [may_fork(tmp_path, name) for name in (*names, "tests/spark/test_ends.py")] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_bug_is_planted_in_functions_that_are_imported_already(tmp_path: Path) -> None:
