@@ -146,9 +146,16 @@ def _read_streams(directory: Directory) -> tuple[Streams, int]:
     try:
         payloads, _ = scan(data)
         version, _, end, saved = orjson.loads(payloads[0])
-        if version != 1:
+        if version != 1 or type(end) is not int:
             return streams, 0
         for origin, life, topic, name, ranges, last_at, clock, first_kept in saved:
+            is_time = isinstance(last_at, float | int)
+            if (
+                not is_time
+                or {type(life), type(clock), type(first_kept)} != {int}
+                or {type(origin), type(name)} != {str}
+            ):
+                raise ValueError(f"malformed stream: {origin!r}, {life!r}, {topic!r}")
             stream = Stream(origin, life, topic)
             held = RangeSet()
             held.replace([(start, stop) for start, stop in ranges])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from math import isfinite
 from struct import Struct, pack, unpack_from
 from struct import error as StructError  # noqa: N812
 from typing import Final, NamedTuple
@@ -36,6 +37,8 @@ DIFFERENT: Final = 0xFFFF_FFFF
 """The length of each payload, if they differ."""
 MESSAGES: Final = 1 << 20
 """Messages of a record at most: a delivery has fewer. Empty payloads cost memory although they have no bytes."""
+NUMBER_LIMIT: Final = 1 << 62
+"""Offsets and sequence numbers are below this: a larger one is damage, and would leave no number for what follows."""
 KNOWN_DESCRIPTIONS = 4096
 """Descriptions remembered by an encoder or a decoder; cleared when full: at most some 2 MB of usual ones."""
 
@@ -161,6 +164,8 @@ class RecordDecoder:
         body = HEAD.size + size
         if count > MESSAGES:
             raise CorruptStorageError(f"a record has {count} messages")
+        if max(offset, sequence) >= NUMBER_LIMIT or not isfinite(published_at):
+            raise CorruptStorageError(f"a record at {offset} has sequence {sequence} and the time {published_at}")
         if length == DIFFERENT:
             payloads = _different(data, body, count)
         elif body + length * count != len(data):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from random import Random
+from typing import Any
 
 import orjson
 import pytest
@@ -15,6 +17,7 @@ from glue.model.consensus.items import Kind
 from glue.model.storage import FileStorage
 from glue.model.storage.payloads import base_payload, read_base, read_snapshot, read_write, write_payload
 from glue.security import AES_GCM
+from glue.storage.file_log import FileLog
 from glue.storage.framing import record
 from glue.storage.records import HEAD, RecordDecoder, RecordEncoder
 from glue.storage.segment import SegmentIndex, read_summary
@@ -81,6 +84,53 @@ def test_a_record_with_another_description_is_corrupt(description: bytes) -> Non
     malformed = description.ljust(size) if len(description) <= size else description
     with pytest.raises(CorruptStorageError):
         RecordDecoder().decode(encoded[: HEAD.size] + malformed + encoded[-8:])
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"term": "3"}, {"term": -1}, {"term": True}, {"term": None}, {"promised": ("1", "a")}, {"accepted": (1, 2)},
+     {"promised": (1, "a", 2)}, {"life": 5}, {"group": None}, {"vote": []}],
+)  # fmt: skip
+def test_vital_facts_of_another_type_are_corrupt(facts: dict[str, Any]) -> None:
+    assert read_write(memoryview(write_payload(VITAL, []))) == (VITAL, [])
+    with pytest.raises(CorruptStorageError):
+        read_write(memoryview(write_payload(VITAL._replace(**facts), [])))
+
+
+@pytest.mark.parametrize(
+    ("offset", "sequence", "at"),
+    [(1 << 62, 1, 1.0), (0, 1 << 62, 1.0), (0, 2**64 - 1, 1.0), (0, 1, inf), (0, 1, nan)],
+)
+def test_a_record_whose_numbers_leave_none_for_what_follows_is_damage(offset: int, sequence: int, at: float) -> None:
+    good, bad = messages((1 << 62) - 1), messages()
+    bad.sequence, bad.published_at = sequence, at
+    encoder = RecordEncoder()
+    whole = encoder.encode(good, (1 << 62) - 1)
+    assert RecordDecoder().decode(whole)[1].sequence == (1 << 62) - 1
+    with pytest.raises(CorruptStorageError):
+        RecordDecoder().decode(encoder.encode(bad, offset))
+    directory = disk(**{f"{0:016x}.log": record(encoder.encode(bad, offset)), "log.id": record(b"0" * 16)})
+    for _ in range(2):  # what is left can be opened again
+        log = FileLog(directory, Random(1), 1 << 16)
+        log.append([messages(100)])
+        log.sync()
+        log.close()
+
+
+SAVED = ["o", 1, "t", "n", [[1, 2]], 1.0, 0, 1]
+WRONG = (0, 5), (1, None), (1, "1"), (3, 5), (4, None), (4, [[2]]), (5, None), (5, "x"), (6, None), (6, "x"), (7, None)
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [[1, "0", "x", []], [1, "0", None, []], [1, "0", 3, 5],
+     *([1, "0", 3, [[*SAVED[:at], wrong, *SAVED[at + 1 :]]]] for at, wrong in WRONG)],
+)  # fmt: skip
+def test_the_streams_of_a_log_of_another_form_are_counted_anew(saved: list[Any]) -> None:
+    whole = RecordEncoder().encode(messages(topic="a"))
+    files = {f"{0:016x}.log": record(whole), "log.id": record(b"0" * 16), "streams": record(orjson.dumps(saved))}
+    log = FileLog(disk(**files), Random(1), 1 << 16)
+    assert [stream.topic for stream, _ in log.streams(lambda _: True)] == ["a"]
 
 
 def test_a_datagram_with_the_last_number_in_a_capture_is_not_opened() -> None:

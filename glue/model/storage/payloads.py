@@ -75,6 +75,12 @@ def _write(payload: memoryview) -> tuple[Vital | None, list[LogEntry]]:
 def _vital(facts: memoryview) -> Vital:
     """Decode the vital facts. Raises ValueError, TypeError, AttributeError."""
     life, group, term, vote, promised, accepted, value = orjson.loads(facts)
+    (promised_round, promised_to), (accepted_round, accepted_from) = promised, accepted
+    numbers, names = (term, promised_round, accepted_round), (life, group, vote, promised_to, accepted_from)
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise ValueError(f"the term and the rounds are {numbers}")
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"the life, the group and the votes are {names}")
     return Vital(life, group, term, vote, tuple(promised), tuple(accepted), value.encode())
 
 
