@@ -4,9 +4,10 @@
     python -m tests.fuzz mqtt --seconds 60
     python -m tests.fuzz all --seconds 600 --corpus ~/glue-corpus --jobs 2
 
-It needs atheris: `pip install atheris` (Linux and macOS). Each target runs in a process of its own, and begins with its
-seeds, the inputs that are kept in `tests/fuzz/corpus`, and those of an earlier run in DIR. Inputs that broke a promise
-lie in DIR/faults afterwards; put one into `tests/fuzz/corpus/TARGET` as `fault-WHAT`, and the suite replays it.
+It needs atheris: `pip install atheris` (Linux and macOS). Each target runs in a process of its own, and in a new one
+once that one's memory is full. It begins with its seeds, the inputs that are kept in `tests/fuzz/corpus`, and those of
+an earlier run in DIR. Inputs that broke a promise lie in DIR/faults afterwards; put one into `tests/fuzz/corpus/TARGET`
+as `fault-WHAT`, and the suite replays it.
 """
 
 from __future__ import annotations
@@ -36,13 +37,34 @@ GRACE = 900.0
 
 
 def fuzz(name: str, seconds: float, folder: Path) -> dict[str, Any]:
-    """Fuzz one target in a process of its own; returns what came of it."""
+    """Fuzz one target in processes of its own, one after the other; returns what came of it."""
     corpus, result = folder / name, folder / f"{name}.json"
     corpus.mkdir(parents=True, exist_ok=True)
-    result.unlink(missing_ok=True)
     for data in [*TARGETS[name].seeds(), *(data for _, data in kept(name))]:
         (corpus / blake2s(data, digest_size=10).hexdigest()).write_bytes(data)
     before = len(list(corpus.iterdir()))
+    found: dict[str, Any] = {"executions": 0, "faults": {}, "seconds": 0.0}
+    text, code = "", 0
+    while found["seconds"] < seconds and not code:
+        result.unlink(missing_ok=True)
+        code, told = _child(name, seconds - found["seconds"], folder)
+        text += told
+        more: dict[str, Any] = {"executions": 0, "faults": {}, "seconds": seconds}
+        if result.exists():
+            more = json.loads(result.read_text())
+        if code:
+            more["faults"][f"the process ended with {code}"] = f"see {folder / name}.log\n{told[-2000:]}"
+        found = _joined(found, more)
+    progress = PROGRESS.findall(text)
+    found["coverage"] = int(progress[-1][0]) if progress else 0
+    found["first_coverage"] = int(progress[0][0]) if progress else 0
+    found["inputs"] = len(list(corpus.iterdir())) - before
+    return found
+
+
+def _child(name: str, seconds: float, folder: Path) -> tuple[int, str]:
+    """Fuzz in a process that may end before, once its memory is full; returns its exit code and its log."""
+    corpus, result = folder / name, folder / f"{name}.json"
     command = [sys.executable, "-m", "tests.fuzz.child", name, str(seconds), str(corpus), str(result)]
     with tempfile.TemporaryDirectory() as place, open(folder / f"{name}.log", "w+b") as log:
         environment = {**os.environ, "TMPDIR": place, "PYTHONPATH": os.getcwd()}
@@ -53,15 +75,19 @@ def fuzz(name: str, seconds: float, folder: Path) -> dict[str, Any]:
             process.kill()
             code = process.wait()
         log.seek(0)
-        text = log.read().decode(errors="replace")
-    found: dict[str, Any] = json.loads(result.read_text()) if result.exists() else {"executions": 0, "faults": {}}
-    if code:
-        found["faults"][f"the process ended with {code}"] = f"see {folder / name}.log\n{text[-2000:]}"
-    progress = PROGRESS.findall(text)
-    found["coverage"] = int(progress[-1][0]) if progress else 0
-    found["first_coverage"] = int(progress[0][0]) if progress else 0
-    found["inputs"] = len(list(corpus.iterdir())) - before
-    return found
+        return code, log.read().decode(errors="replace")
+
+
+def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What came of two processes, one after the other."""
+    slowest = max(one, other, key=lambda found: found.get("slowest", 0.0))
+    return {
+        **slowest,
+        "executions": one["executions"] + other["executions"],
+        "seconds": one["seconds"] + other["seconds"],
+        "faults": {**one["faults"], **other["faults"]},
+        "peak": max(one.get("peak", 0), other.get("peak", 0)),
+    }
 
 
 def row(name: str, seconds: float, found: dict[str, Any]) -> str:
