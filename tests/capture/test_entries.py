@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from glue.capture.entries import ENTRIES, LARGEST, entry_of, named, tables
+from glue.capture.entries import BEGIN, END, ENTRIES, LARGEST, as_lua, entry_of, main, named, tables
 from glue.contract.header import MAX_HEADER, Field, HeaderEntry, Text
 from tests.capture.one_more_field import NAME, VALUE
 from tests.capture.tools import tshark, with_tshark
@@ -29,6 +29,20 @@ VECTORS: list[dict[str, Any]] = json.loads((ROOT / "tests/golden/vectors.json").
 def test_the_tables_for_other_readers_are_what_the_layers_declare(path: Path) -> None:
     """Else `python -m glue.capture.entries` writes them anew."""
     assert path.read_text() == tables(ROOT)[path]
+
+
+def test_the_tables_of_a_clone_are_written_and_the_rest_of_its_files_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in tables(ROOT):
+        (tmp_path / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "extras" / "glue.lua").write_text(f"before\n{BEGIN}old\n{END}behind\n")
+    monkeypatch.setattr("sys.argv", ["entries", str(tmp_path)])
+    main()
+    assert {path.read_text() for path in tmp_path.rglob("*.*")} == {
+        (ROOT / "docs" / "entries.json").read_text(), (ROOT / "spark" / "read" / "entries.py").read_text(),
+        f"before\n{BEGIN}{as_lua()}{END}behind\n",
+    }  # fmt: skip
 
 
 def test_the_largest_header_is_within_its_limit() -> None:

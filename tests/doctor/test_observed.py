@@ -91,6 +91,46 @@ def test_the_kernel_tells_the_interface_and_the_ttl() -> None:
     assert six._options() == [(socket.IPPROTO_IPV6, 49), (socket.IPPROTO_IPV6, 51)]
 
 
+@pytest.mark.parametrize(("refusing", "can_hear"), [((), True), (("eth0",), True), (("eth0", "lo"), False)])
+def test_the_group_is_joined_on_each_interface_that_can_have_it(
+    refusing: tuple[str, ...], can_hear: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined: list[str] = []
+
+    def join(opened: Any, group: Any, one: Interface) -> None:
+        joined.append(one.name)
+        if one.name in refusing:
+            raise OSError
+
+    opened, options = SimpleNamespace(), list[tuple[int, int, int]]()
+    opened.setsockopt, opened.settimeout = lambda *option: options.append(option), lambda seconds: None
+    opened.close = lambda: joined.append("closed")
+    interfaces = [
+        Interface("eth0", 2), Interface("tun", 3, multicast=False), Interface("lo", 1, multicast=False, loopback=True),
+    ]  # fmt: skip
+    monkeypatch.setattr(listening, "open_multicast_socket", lambda group: opened)
+    monkeypatch.setattr(listening, "list_interfaces", lambda: interfaces)
+    monkeypatch.setattr(listening, "join", join)
+    monkeypatch.setattr(Listener, "_listen", lambda self: joined.append("listens"))
+    listener = Listener(GROUP)
+    assert listener.start() == can_hear
+    listener.stop()
+    assert joined == ["eth0", "lo", "listens", "closed"]
+    assert options == [(socket.IPPROTO_IP, 8, 1), (socket.IPPROTO_IP, 12, 1)]
+    assert listener._where([(0, listening.IP_PKTINFO, struct.pack("@iII", 3, 0, 0))]) == ("tun", None)
+
+
+def test_a_group_that_cannot_be_heard_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(group: Any) -> None:
+        raise OSError
+
+    monkeypatch.setattr(listening, "open_multicast_socket", refuse)
+    listener = Listener(GROUP)
+    assert not listener.start()
+    listener.stop()
+    assert listener.senders("a") == ((), {}, False)
+
+
 # ---------------------------------------------------------------------------------------------- the machine
 
 

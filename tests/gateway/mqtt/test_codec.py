@@ -129,6 +129,13 @@ def test_numbers_are_written_as_they_are_read() -> None:
         longer = raw[:-1] + bytes((raw[-1] | 128, 0))
         with pytest.raises(ProtocolError):
             read_integer(longer, 0, len(longer))
+        assert read_integer(b"\x80" + raw + b"\x01", 1, len(raw) + 1) == (value, len(raw) + 1)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x80", b"\xff\xff\xff", b"\x80\x80\x80\x80\x01", b"\xff\xff\xff\xff\x7f"])
+def test_a_number_of_more_than_four_bytes_or_without_an_end_is_refused(raw: bytes) -> None:
+    with pytest.raises(ProtocolError, match="a variable byte integer does not end"):
+        read_integer(b"\x01" + raw, 1, len(raw) + 1)
 
 
 def test_properties_are_written_as_they_are_read() -> None:

@@ -28,7 +28,13 @@ def test_too_many_and_too_large_properties_are_left_out(pairs: list[tuple[str, s
     assert for_network({"user_property": pairs}) == (None, True)
 
 
-@pytest.mark.parametrize(("name", "value"), [("correlation-data", "no base64!"), ("response-topic", "a/#"), ("x", "y")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("correlation-data", "no base64!"), ("correlation-data", "AP8"), ("correlation-data", "ü"),
+        ("response-topic", "a/#"), ("response-topic", "+"), ("response-topic", "a\0"), ("response-topic", ""), ("x", "y"),
+    ],
+)  # fmt: skip
 def test_what_is_not_well_formed_for_mqtt_is_a_user_property(name: str, value: str) -> None:
     assert for_clients({name: value}) == {"user_property": [(name, value)]}
 
@@ -36,3 +42,10 @@ def test_what_is_not_well_formed_for_mqtt_is_a_user_property(name: str, value: s
 def test_no_properties_are_none() -> None:
     assert for_network(None) == for_network({"payload_format_indicator": 1}) == (None, False)
     assert for_clients({}) is None
+
+
+def test_what_doors_tell_each_other_is_not_for_clients_and_a_property_without_a_name_not_for_endpoints() -> None:
+    assert for_clients({"mqtt-log": "1", "unit": "m"}) == {"user_property": [("unit", "m")]}
+    assert not for_clients({"mqtt-log": "1"})
+    assert for_network({"user_property": [("", "x"), ("unit", "m"), ("unit", "s")]}) == ({"unit": "s"}, False)
+    assert for_network({"user_property": [("", "x")]}) == (None, False)
