@@ -32,7 +32,8 @@ def test_too_many_and_too_large_properties_are_left_out(pairs: list[tuple[str, s
     ("name", "value"),
     [
         ("correlation-data", "no base64!"), ("correlation-data", "AP8"), ("correlation-data", "ü"),
-        ("response-topic", "a/#"), ("response-topic", "+"), ("response-topic", "a\0"), ("response-topic", ""), ("x", "y"),
+        ("response-topic", "a/#"), ("response-topic", "+"), ("response-topic", "a\0"), ("response-topic", ""),
+        ("x", "y"),
     ],
 )  # fmt: skip
 def test_what_is_not_well_formed_for_mqtt_is_a_user_property(name: str, value: str) -> None:
