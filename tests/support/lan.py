@@ -15,7 +15,7 @@ import glue
 from glue.endpoint.options import Priority
 from tests.support.loopback import loopback_environment
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds to wait for an expected event before the test fails; it comes in milliseconds."""
 
 
