@@ -51,7 +51,7 @@ class Forks:
     def __init__(self, copy: Copy, work: Path, files: list[str], hits: Path | None = None) -> None:
         self.files = [name for name in files if may_fork(copy.home, name)]
         work.mkdir(parents=True, exist_ok=True)
-        self._name = uuid.uuid4().hex
+        self._name = uuid.uuid4().hex[:8]
         events = work / f"{self._name}.events"
         events.touch()
         reading, self._requests = os.pipe()

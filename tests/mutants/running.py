@@ -99,7 +99,7 @@ def run(
     `patience` is the time that a test has beside what it took before.
     """
     work.mkdir(parents=True, exist_ok=True)
-    run_name = uuid.uuid4().hex
+    run_name = uuid.uuid4().hex[:8]  # short: some tests make sockets, whose paths are limited
     events = work / f"{run_name}.events"
     events.touch()
     environment = {**os.environ, EVENTS: str(events), "PYTHONPATH": str(copy.home), MARK: run_name}
