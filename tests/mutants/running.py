@@ -30,6 +30,7 @@ from tests.mutants.probes import CAPACITY, VARIABLE
 
 STARTUP = 90.0  # seconds to import and collect, also on a busy machine
 PATIENCE = 20.0  # seconds a test has at least
+SHARED = 150.0  # seconds a test of spark has at least: the first one starts Java, and analyses what others look at, too
 SLOWDOWN = 6.0  # a test may take this many times what it took when its reach was recorded
 MEMORY = 4 << 30  # bytes of a run, with all its children
 INTERVAL = 0.1  # seconds between two looks at a run
@@ -99,6 +100,8 @@ def run(
     `patience` is the time that a test has beside what it took before.
     """
     work.mkdir(parents=True, exist_ok=True)
+    if any(name.startswith("tests/spark/") for name in files):
+        patience = max(patience, SHARED)
     run_name = uuid.uuid4().hex[:8]  # short: some tests make sockets, whose paths are limited
     events = work / f"{run_name}.events"
     events.touch()
