@@ -198,3 +198,13 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, monkeyp
     tapped.send([])
     tapped.close()
     assert network.statistics == {"recording ended: No space left on device": 1}
+
+
+def test_a_recording_that_is_closed_twice_tells_its_drops_once(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.pcapng", "a")
+    recording.close(3)
+    before = (tmp_path / "a.pcapng").read_bytes()
+    recording.close(4)
+    recording.close()
+    assert (tmp_path / "a.pcapng").read_bytes() == before
+    assert recording.bytes == len(before)

@@ -130,6 +130,21 @@ def test_a_rule_counts_in_its_chain_alone_and_after_what_that_accepts() -> None:
         assert len(blocking(f":INPUT DROP [0:0]\n-A INPUT -p udp {narrow} -j ACCEPT\n", PORTS)) == 1
 
 
+def test_rules_of_a_chain_in_between_neither_hurt_nor_help() -> None:
+    before, after = "-A INPUT -p tcp --dport 22 -j ACCEPT", "-A INPUT -p udp -j DROP"
+    assert blocking(f"{before}\n-A FORWARD -p udp -j DROP\n-A DOCKER -j REJECT\n", PORTS) == ()
+    assert blocking(f"{before}\n-A FORWARD -p udp -j ACCEPT\n{after}\n", PORTS) == (after,)
+
+
+def test_a_range_of_ports_ends_with_its_last_port_and_no_port_is_beyond_65535() -> None:
+    for ports, hurts in (
+        ("60000:65535", True), ("60000:65534", False), ("1:99999999999", True), ("65535:70000", True),
+        ("65535", True), ("65536:70000", False), ("a:b", False), ("65535:b", True),
+    ):  # fmt: skip
+        rule = f"-A INPUT -p udp --dport {ports} -j DROP"
+        assert blocking(rule, (65_535,)) == (rule,) * hurts, ports
+
+
 def test_chains_of_nft_are_told_apart_by_their_hooks() -> None:
     text = """table inet filter {
         chain input {

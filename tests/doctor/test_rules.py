@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from glue.doctor import FAULT, NOTE, RULES, WARNING, EndpointSeen, Finding, PathSeen, Seen, diagnose
+from glue.doctor.endpoint_rules import in_other_subnet
 from tests.doctor.scenes import (
     ATTIC,
     DOCTOR,
@@ -261,3 +262,13 @@ def test_round_trips_of_busy_machines_may_take_longer() -> None:
 def test_findings_are_plain_data() -> None:
     finding = Finding("a", FAULT, "b", "c")
     assert finding.details == {}
+
+
+def test_an_endpoint_without_an_address_of_its_own_is_in_no_subnet() -> None:
+    far = replace(HALL, address="10.9.0.2")
+    for others in ((replace(KITCHEN, here=False, address=""), far), (far, replace(ATTIC, address="no address"))):
+        assert in_other_subnet(healthy(*others)) == [far]
+    assert in_other_subnet(healthy(replace(HALL, address="fe80::9%eth0"), replace(ATTIC, address="fd01::2"))) == []
+    for text in ("10.0.0.1", "10.0.0.1/16"):  # one whose length is not known tells nothing
+        near = replace(healthy(replace(HALL, address="10.0.9.2")), machine=with_interface(ipv4=(text,)).machine)
+        assert in_other_subnet(near) == []

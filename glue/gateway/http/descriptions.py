@@ -72,7 +72,8 @@ def _operation(route: Route) -> dict[str, Any]:
     if not any(status.startswith("2") for status in answers):
         answers = {"200": "Done", **answers}
     responses: dict[str, Any] = {
-        status: PROBLEM if status[0] in "45" else {"description": meaning} for status, meaning in answers.items()
+        status: {**(PROBLEM if status[0] in "45" else {}), "description": meaning}
+        for status, meaning in answers.items()
     }
     for status in ERRORS:
         responses.setdefault(status, PROBLEM)

@@ -140,6 +140,42 @@ def test_each_route_is_described_with_its_success_and_all_errors() -> None:
     }  # fmt: skip
 
 
+def test_an_error_with_a_meaning_of_its_own_is_described_by_it() -> None:
+    found, meanings = openapi_document(ROUTES)["paths"], dict[tuple[str, str, str], str]()
+    for path, operations in found.items():
+        for method, operation in operations.items():
+            for status in ERRORS:
+                told = operation["responses"][status]
+                assert [*told["content"]] == ["application/problem+json"]
+                if told["description"] != "The reason, in words":
+                    meanings[method, path, status] = told["description"]
+    key, one = "/v1/models/{model}/keys/{key}", "/v1/subscriptions/{id}"
+    assert meanings == {
+        ("post", "/subscribe", "404"): "The topic was not created",
+        ("post", "/publish", "404"): "The topic was not created",
+        ("get", "/v1/topics/{topic}", "404"): "There is no value",
+        ("post", "/v1/requests/{topic}", "404"): "There is none",
+        ("post", "/v1/requests/{topic}", "502"): "The program failed",
+        ("post", "/v1/requests/{topic}", "504"): "It did not answer in time",
+        ("get", one, "404"): "There is none", ("patch", one, "404"): "There is none",
+        ("get", key, "404"): "There is none", ("put", key, "412"): "The condition does not hold",
+        ("post", key, "412"): "It has another value",
+    }  # fmt: skip
+
+
+def test_bodies_need_the_members_without_which_they_are_refused() -> None:
+    needed = {
+        path: schema["required"]
+        for path, operations in openapi_document(ROUTES)["paths"].items()
+        for content in operations.get("post", {}).get("requestBody", {}).get("content", {}).values()
+        if (schema := content["schema"])
+    }  # fmt: skip
+    assert needed == {
+        "/create": ["topic"], "/subscribe": ["topic", "addr"], "/publish": ["topic", "payload"],
+        "/v1/subscriptions": ["topic", "url"], "/v1/models/{model}/keys/{key}": ["value"],
+    }  # fmt: skip
+
+
 def test_a_route_that_names_an_error_still_has_a_success() -> None:
     async def handler(*_: Any) -> Any:
         """Never called."""

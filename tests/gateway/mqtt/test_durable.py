@@ -297,3 +297,21 @@ def test_whether_a_message_was_retained_is_known_after_a_power_cut(door: Restart
     _, sent = door.resume("s")
     (again,) = [mqtt.publication(one, 5) for one in sent]
     assert (again.payload, again.retain, again.dup) == (b"one", as_published, True)
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_what_is_under_way_goes_to_the_connection_that_is_there_after_the_sync(
+    door: Restarts, is_taken_over: bool
+) -> None:
+    subscriber = subscribed(door)
+    publish(door, door.connect("p"), 1, b"one")
+    subscriber.leave()
+    early = door.bench.link(5)
+    early.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+    if is_taken_over:
+        _, sent = door.resume("s")
+        assert messages(sent) == [b"one"]
+    else:
+        early.leave()
+        door.sync()
+    assert [one.kind for one in early.read()] == [2, 14][: 1 + is_taken_over]
