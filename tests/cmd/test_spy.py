@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sys
 import threading
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -144,6 +146,49 @@ def test_wrong_arguments_are_refused(words: list[str], told: str, capsys: pytest
         code = end.code
     assert code == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "is_interactive", "terminals", "has_textual", "shows", "told"),
+    [
+        ([], True, (True, True), True, "screen", ""),
+        (["--plain"], True, (True, True), True, "lines", ""),
+        ([], False, (True, True), True, "lines", ""),
+        ([], True, (False, True), True, "lines", ""),
+        ([], True, (True, False), True, "lines", ""),
+        ([], True, (True, True), False, "lines", spy.MISSING + "\n"),
+        (["--plain"], True, (True, True), False, "lines", ""),
+        ([], True, (True, False), False, "lines", ""),
+        ([], False, (True, True), False, "lines", ""),
+    ],
+)
+def test_the_screen_is_for_those_who_have_a_terminal_and_what_draws_it(
+    words: list[str], is_interactive: bool, terminals: tuple[bool, bool], has_textual: bool, shows: str, told: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    pytest.importorskip("textual")
+    opened: list[object] = []
+
+    def watch(*given: object) -> str:
+        opened.append(given)
+        return "watch"
+
+    def screen(*given: object) -> Any:
+        return SimpleNamespace(run=lambda: opened.append(("screen", *given)))
+
+    monkeypatch.setattr(spy, "find_spec", lambda name: object() if has_textual else None)
+    monkeypatch.setattr(spy, "open_endpoint", lambda *_, quiet: nullcontext("endpoint" if quiet else "loud"))
+    monkeypatch.setattr(spy, "Watch", watch)
+    monkeypatch.setattr(spy, "print_lines", lambda found, *_: opened.append(("lines", found)))
+    monkeypatch.setattr("glue.cmd.spy_app.SpyApp", screen)
+    for stream, is_terminal in zip((sys.stdin, sys.stderr), terminals, strict=True):
+        monkeypatch.setattr(stream, "isatty", lambda is_terminal=is_terminal: is_terminal)
+    arguments = spy.parser().parse_args(["home/#", "--every", "2", *words])
+    assert spy.run(arguments, cast(CommandOutput, SimpleNamespace(interactive=is_interactive))) == 0
+    assert opened == [
+        ("endpoint", "home/#", 2.0), ("screen", "watch", "") if shows == "screen" else ("lines", "watch"),
+    ]  # fmt: skip
+    assert capsys.readouterr().err == told
 
 
 def test_the_screen_shows_filters_plots_and_publishes() -> None:

@@ -234,6 +234,18 @@ def test_the_message_and_the_plot_of_the_chosen_topic_are_shown_and_hidden(monke
     on_screen(seen, main)
 
 
+def test_a_level_that_is_no_topic_has_no_message_and_no_plot() -> None:
+    async def main(app: SpyApp, tree: TopicTree, pilot: Any) -> None:
+        app.action_show_message()
+        app.action_show_plot()
+        for key, is_topic in (("up", False), ("down", True), ("up", False)):
+            assert do(tree, key) == ("home/lamp" if is_topic else "home")
+            app.on_topic_tree_chosen()
+            assert [app.query_one(part).display for part in ("#about", "#plot")] == [is_topic] * 2
+
+    on_screen(Seen("home/lamp"), main)
+
+
 def test_a_filter_and_a_publication_are_asked_for_and_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, told = Seen("a", "home/lamp", "home/door"), list[tuple[str, Any]]()
 

@@ -212,3 +212,5 @@ def test_what_waited_at_a_door_that_was_dead_goes_to_the_new_session_of_its_clie
     assert new.broker.give_late(new.now, "s", left)
     settle(new)
     assert device.payloads() == [b"of both", *([] if is_fresh else [b"under way", b"waits"])]
+    old.connect("s", 5, clean=False, raw=HOUR)
+    assert old.broker.left_over(old.now, old.broker.sessions["s"]) == [], "its client is here"
