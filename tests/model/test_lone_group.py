@@ -29,7 +29,7 @@ from glue.model.questions import (
     Write,
 )
 from glue.model.requests import Answer, Ask, ModelOptions, OpenModel
-from glue.model.state import AcquireLock, Change, Expect, ReleaseLock, Set
+from glue.model.state import AcquireLock, Change, Delete, Expect, ReleaseLock, Set
 from glue.model.storage import MemoryStorage
 
 NAMES = ("attic", "cellar", "kitchen")
@@ -40,7 +40,7 @@ ELECTION = 1.0
 class Bench:
     """Groups of one model, whose messages are carried at once, and the time, which passes from deadline to deadline."""
 
-    def __init__(self, *names: str, voters: int = 1, mergeable: dict[str, str] | None = None) -> None:
+    def __init__(self, *names: str, voters: int = 1, mergeable: dict[str, str] | None = None, **more: Any) -> None:
         self.now = 100.0
         self.up: dict[str, list[Any]] = {}
         self.down: dict[str, list[Any]] = {}
@@ -51,9 +51,8 @@ class Bench:
         known.learn_all({id_of(name): name for name in NAMES})
         for number, name in enumerate(names or NAMES[:1]):
             self.storages[name] = storage = MemoryStorage(Random(number))
-            consensus = ConsensusSettings(
-                voters=voters, election_timeout=ELECTION, heartbeat=ELECTION / 3, ticket_timeout=2 * ELECTION
-            )
+            times = {"election_timeout": ELECTION, "heartbeat": ELECTION / 3, "ticket_timeout": 2 * ELECTION}
+            consensus = ConsensusSettings(voters=voters, **{**times, **more})
             options = ModelOptions(
                 consensus=consensus, storage=storage, stored=storage.load(), mergeable=Prefixes(mergeable or {}),
                 delta_file=None, deltas=[], names={},
@@ -176,6 +175,7 @@ def test_a_replica_without_a_majority_says_so_and_tells_how_old_its_copy_is() ->
     leader, follower = sorted(bench.groups, key=lambda name: bench.groups[name].status.role is not Role.LEADER)
     assert isinstance(bench.answer(Write([Set("a", 1)]), name=follower), Committed)
     assert bench.groups[leader].age(bench.now) == 0.0
+    assert bench.groups[leader].statistics == {}, "only the leader stamps"
     assert 0.0 <= bench.groups[follower].age(bench.now) <= ELECTION / 3
     bench.away = {leader}
     bench.run(5.0)
@@ -297,9 +297,61 @@ def test_messages_expire_after_an_election_timeout_and_are_best_effort_at_rest()
     sent = bench.down[leader]
     assert {(one.options.lifespan, one.options.ordered, type(one)) for one in sent} == {(ELECTION, False, Publication)}
     assert sent[0].options.reliable
+    assert {one.published_at for one in sent} == {0.0}
+    names = [one for one in sent if bytes(one.payloads[0]).startswith(b'["names"')]
+    assert {one.options.reliable for one in names} == ({True} if names else set())
     bench.down[leader] = []
     bench.run(3.0)
     assert {one.options.reliable for one in bench.down[leader]} == {False}, "heartbeats alone"
     bench.down[leader] = []
     bench.answer(Write([Set("a", 1)]), 0.5, name=leader)
     assert {one.options.reliable for one in bench.down[leader]} == {True}
+    bench.run(3.0)
+    bench.down[leader] = []
+    bench.answer(Read("a"), 0.1, name=leader)
+    assert {one.options.reliable for one in bench.down[leader]} == {True}
+    bench.away = {leader}
+    (other,) = {*bench.groups} - {leader}
+    bench.run(3.0)
+    bench.down[other] = []
+    bench.run(5.0)
+    assert bench.down[other], "it asks whether it would be elected"
+    assert {one.options.reliable for one in bench.down[other]} == {True}
+
+
+def test_a_replica_that_was_away_goes_on_from_a_snapshot() -> None:
+    bench = Bench(*NAMES, voters=3, compact_after=2000, trailing=0)
+    bench.run(5.0)
+    leader = next(name for name, group in bench.groups.items() if group.status.role is Role.LEADER)
+    away = next(name for name in NAMES if name != leader)
+    assert isinstance(bench.answer(Write([Set("kept", 1), Set("gone", 2)]), name=leader), Committed)
+    assert isinstance(bench.answer(Write([AcquireLock("door", "me", 90_000)]), 0.5, name=leader), Committed)
+    patient = Write([AcquireLock("door", "you", 90_000)], patient=True)
+    assert bench.answer(patient, 1.0, name=away, timeout=80.0) == []
+    assert bench.answer(WatchPattern("w", "#"), 0.1, name=away) == Found([])
+    bench.away = {away}
+    bench.answer(Write([Delete("gone"), ReleaseLock("door", "me")]), 1.0, name=leader)
+    for number in range(40):
+        assert isinstance(bench.answer(Write([Set("text", f"{number} {'x' * 99}")]), 0.2, name=leader), Committed)
+    bench.up[away] = []
+    bench.away = set()
+    bench.run(5.0)
+    told = [event for event in bench.up[away] if isinstance(event, Delivery)]
+    assert [(one.key, one.live) for one in told[0].payloads] == [("text", False), ("gone", False)]
+    assert [type(one.answer) for one in bench.up[away] if isinstance(one, Answer)] == [Committed], "the lock is free"
+
+
+def test_a_new_leader_is_asked_for_what_the_old_one_left_unanswered() -> None:
+    bench = Bench(*NAMES, voters=3, ticket_timeout=100.0)
+    bench.run(5.0)
+    leader = next(name for name, group in bench.groups.items() if group.status.role is Role.LEADER)
+    follower = next(name for name in NAMES if name != leader)
+    assert isinstance(bench.answer(Write([Set("a", 1)]), name=follower), Committed)
+    bench.away = {leader}
+    read, write = Read("a"), Write([Set("a", 2)])
+    assert bench.answer(read, 0.0, name=follower) == []
+    assert bench.ask(write, name=follower) == []
+    bench.run(6.0)
+    answers: dict[Any, Any] = {type(one.token): one.answer for one in bench.up[follower] if isinstance(one, Answer)}
+    assert isinstance(answers[Write], Committed)
+    assert [change.value for change in answers[Read].entries] in ([1], [2])
