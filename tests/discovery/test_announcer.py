@@ -55,10 +55,12 @@ def test_a_start_is_announced_three_times_and_then_once_an_interval() -> None:
     assert (one.due, one.rides_from, one.is_fresh, one.calm_until) == (0.0, 0.0, True, -math.inf)
     for at, due in ((10.0, 10.1), (10.1, 10.3)):
         one.announce(at)
-        assert (one.due, one.rides_from, one.is_fresh) == (pytest.approx(due), one.due, at == 10.0)
+        assert one.due == one.rides_from == pytest.approx(due)
+        assert one.is_fresh == (at == 10.0)
     for at in (10.3, 12.0):
         one.announce(at)
-        assert (one.due, one.is_fresh) == (pytest.approx(at + 1.1), False)
+        assert one.due == pytest.approx(at + 1.1)
+        assert not one.is_fresh
         assert one.calm_until == one.rides_from == pytest.approx(at + 1.1 - 0.15)
     short = announcer(0.05)
     short.announce(10.0)

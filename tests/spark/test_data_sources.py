@@ -71,7 +71,7 @@ def test_columns_are_asked_for_by_name_and_type(tmp_path: Path) -> None:
 def test_paths_are_those_of_load_one_or_several(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.pcap").write_bytes(DATA)
-    both = {"paths": json.dumps([f"file:{tmp_path}/a.pcap", f"file://{tmp_path}/b.pcap"])}
+    both: dict[str, Any] = {"paths": json.dumps([f"file:{tmp_path}/a.pcap", f"file://{tmp_path}/b.pcap"])}
     assert ranges(reader(None, **both)) == [[("a.pcap", 24, "a"), ("b.pcap", 24, "b")]]
     assert ranges(reader(tmp_path / "c.pcap", **both)) == [
         [("a.pcap", 24, "a"), ("b.pcap", 24, "b"), ("c.pcap", 24, "c")]
@@ -99,6 +99,7 @@ def test_parts_of_files_are_packed_up_to_the_size_of_a_part_or_a_task(
     assert [one[0] for task in cut for one in task] == ["a.pcap", "b.pcap", *["c.pcap"] * 3]
     assert len(cut) == 4
     monkeypatch.setattr(source, "TASK_BYTES", 2 * len(DATA))
+    options: dict[str, Any]
     for options in ({}, {"partitionBytes": "0"}, {"PARTITIONBYTES": str(PARTITION_BYTES)}):
         assert [[one[0] for one in task] for task in ranges(reader(tmp_path, **options))] == [
             ["a.pcap", "b.pcap"], ["c.pcap"],
