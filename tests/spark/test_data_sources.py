@@ -99,8 +99,8 @@ def test_parts_of_files_are_packed_up_to_the_size_of_a_part_or_a_task(
     assert [one[0] for task in cut for one in task] == ["a.pcap", "b.pcap", *["c.pcap"] * 3]
     assert len(cut) == 4
     monkeypatch.setattr(source, "TASK_BYTES", 2 * len(DATA))
-    options: dict[str, Any]
-    for options in ({}, {"partitionBytes": "0"}, {"PARTITIONBYTES": str(PARTITION_BYTES)}):
+    several: list[dict[str, Any]] = [{}, {"partitionBytes": "0"}, {"PARTITIONBYTES": str(PARTITION_BYTES)}]
+    for options in several:
         assert [[one[0] for one in task] for task in ranges(reader(tmp_path, **options))] == [
             ["a.pcap", "b.pcap"], ["c.pcap"],
         ]  # fmt: skip
