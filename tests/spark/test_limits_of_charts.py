@@ -68,7 +68,32 @@ def test_a_heat_map_has_24_pairs_those_that_lost_most() -> None:
     sides = re.findall(r'text-anchor="end" class="label">(e\d\d)', html)
     assert sides == [f"e{number:02}" for number in range(25, 1, -1)]
     assert "2 other pairs, that lost less: see Pairs" in html
+    assert "1 other pairs" in charts.loss_map(result(pairs=rows[:25]))
     assert "other pairs" not in charts.loss_map(result(pairs=rows[:24]))
+
+
+def test_a_cell_of_a_heat_map_is_the_darker_the_nearer_it_is_to_the_worst() -> None:
+    rows = [pair("A", "B", 100, lost, 36_000 + lost) for lost in (1, 2, 4, 0)]
+    html = charts.loss_map(result(pairs=rows))
+    assert re.findall(r'class="(\w+)"(?: fill-opacity="([\d.]+)")?><title>', html) == [
+        ("loss", "0.363"), ("loss", "0.575"), ("loss", ""), ("sound", ""),
+    ]  # fmt: skip
+    assert "4 % lost in one interval" in html
+
+
+def test_axes_of_durations_span_all_lines() -> None:
+    short, long = int(bucket_of([2e6])[0]), int(bucket_of([5e8])[0])
+    rows = [
+        {"measure": "round trip", "sender": name, "receiver": "z", "bucket": bucket, "count": 5}
+        for name, bucket in (("a", short), ("b", long), ("b", (short + long) // 2))
+    ]
+    html = charts.distribution(result(histograms=rows), "round trip")
+    assert {float(x) for x in re.findall(r"[ML]([\d.]+) ", html)} == {svg.LEFT, 455.0, svg.WIDTH - svg.RIGHT}
+    over = [
+        {**times("round trip", 9, p99, name, "z"), "interval": 36_001 * NS} for name, p99 in (("a", 3e6), ("b", 9e8))
+    ]
+    html = charts.percentiles_over_time(result(latencies_over_time=over), "round trip")
+    assert sorted(float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)", html))[::3] == [svg.TOP, svg.HEIGHT - svg.BOTTOM]
 
 
 def test_a_timeline_has_24_lives_those_given_up_and_then_those_silent_most_often() -> None:
@@ -107,7 +132,7 @@ def test_an_axis_of_durations_leaves_out_a_thousandth_and_no_more() -> None:
         (("x" * 27,), "x" * 27), (("ab" * 14,), "ababab…" + "ab" * 10),
         (("a" * 12, "b" * 12), f"{'a' * 12} → {'b' * 12}"),
         (("abc" * 5, "b" * 10), f"abc…bcabcabc → {'b' * 10}"),
-        (("a" * 20, "b" * 4), f"{'a' * 20} → bbbb"),
+        (("c" * 13, "b" * 12), f"ccc…{'c' * 8} → {'b' * 12}"), (("a" * 20, "b" * 4), f"{'a' * 20} → bbbb"),
     ],
 )  # fmt: skip
 def test_names_beside_a_chart_have_27_letters_with_their_arrow(names: tuple[str, ...], shown: str) -> None:
@@ -124,6 +149,8 @@ def test_rates_are_of_as_many_intervals_as_give_five_messages() -> None:
     assert len(rates({0: 101})) == len(rates({99: 100})) == 20
     assert rates({0: 7, 3: 8, 4: 85})[:2] == [(2.5 * NS, 20.0), (7.5 * NS, 0.0)]
     assert rates({9: 3}, 10) == [(0, 0.3), (10 * NS, 0.3)]
+    moment = {"start_ns": 10 * NS, "end_ns": 10 * NS, "interval_ns": NS}
+    assert charts._rates({"trace": moment}, Counter({10 * NS: 3})) == [(10 * NS, 3.0)] * 2
     assert rates({0: 15, 6: 1}, 7) == [(1.5 * NS, 5.0), (4.5 * NS, 0.0), (6.5 * NS, 1.0)]
 
 
@@ -156,6 +183,12 @@ def test_resends_are_bars_of_a_pixel_at_least() -> None:
     assert re.findall(r'width="([\d.]+)"', html) == ["1.0"] * 3
     assert set(re.findall(r"<title>[\d:]+: ([^<]+)<", html)) == {"3 needed, 5 not", "1 needed, 0 not"}
     assert charts.resends(result(repairs=[row(36_000, 0, 0)])) == ""
+    mostly_spare = charts.resends(result(repairs=[row(36_001, 10, 9)]))
+    assert re.findall(r'y="([\d.]+)" width="[\d.]+" height="([\d.]+)"', mostly_spare) == [
+        ("202.6", "21.4"), ("10.0", "192.6"),
+    ]  # fmt: skip
+    one = charts.resends(result(repairs=[row(36_001, 1, 0)]))
+    assert re.findall(r'text-anchor="end" class="label">([^<]+)', one) == ["0", "1"]
 
 
 @pytest.mark.parametrize(("count", "sure"), [(9, ""), (10, "p50 p90"), (99, "p50 p90"), (100, "p50 p90 p99"),
