@@ -55,6 +55,18 @@ def test_frames_and_files_are_those_of_the_data_source(captures: Path) -> None:
     assert not frames.parent.exists()
 
 
+@pytest.mark.parametrize(("cores", "parts"), [(2, 2), (None, 1)])
+def test_each_core_gets_a_file_with_its_share(
+    cores: int | None, parts: int, captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    ahead = Ahead([str(captures / "a.pcapng"), str(captures / "b.pcapng")])
+    rows = [pq.read_table(part).num_rows for part in Path(ahead.frames()).glob("*.parquet")]
+    assert len(rows) == parts
+    assert all(rows)
+    ahead.close()
+
+
 def test_what_reading_raises_is_raised_where_the_frames_are_asked_for(tmp_path: Path) -> None:
     ahead = Ahead([str(tmp_path / "missing.pcap")])
     with pytest.raises(CaptureError, match=r"missing\.pcap"):
