@@ -131,3 +131,28 @@ def test_a_grant_from_before_a_rotation_does_not_count_after_it(stream: Stream) 
     stream.kitchen.layer.sealer.use(new.newest)
     stream.kitchen.receive([((), late)], stream.hall.address)
     assert stream.sealed(stream.plain())[0] not in BLOCKS
+
+
+def test_what_a_receiver_grants_leaves_with_the_next_that_it_sends() -> None:
+    """On the fast path, a train is opened without a way to send something in return."""
+    stream = Stream()
+    kitchen, hall = stream.kitchen, stream.hall
+    for number in range(PATIENCE):
+        assert hall.layer.send(0.0, []) == [], number
+        sealed = stream.sealed(stream.plain())
+        assert hall.layer.open_train(0.0, Train(kitchen.address, sealed, SIZE + OVERHEAD)) is not None
+    plain = Train(kitchen.address, stream.plain(1), SIZE)
+    grant, other = hall.layer.send(0.0, [plain])
+    assert grant.address == kitchen.address
+    assert other.segment == SIZE + OVERHEAD
+    assert len(hall.layer.send(0.0, [plain])) == 1, "once"
+    kitchen.receive([((), bytes(grant.data))], hall.address)
+    stream.block()
+
+
+def test_a_train_is_sealed_once_however_often_it_is_read() -> None:
+    kitchen, hall = Member("kitchen"), Member("hall")
+    (train,) = kitchen.layer.send(0.0, [Train(hall.address, bytes(3 * SIZE), SIZE)])
+    first = bytes(train.data)
+    assert bytes(train.data) == first == b"".join(train.chunks())
+    assert kitchen.layer.statistics["datagrams sealed"] == 3
