@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import glue
+from glue.endpoint.offers import served_by
 from glue.simulation import SimulatedEndpoint, World
 from glue.simulation.consensus import SimulatedDisk
 
@@ -18,7 +19,7 @@ def got(world: World, name: str, pattern: str = "#") -> list[Any]:
     """What a newcomer gets of the past."""
     endpoint = world.endpoint(name)
     late = endpoint.subscribe(pattern, start="earliest")
-    world.run(1.5 * SECOND)
+    world.run(SECOND)
     endpoint.close()
     return sorted(message.payload for message in late.received)
 
@@ -42,6 +43,8 @@ def test_what_is_forgotten_is_served_no_more_and_the_rest_is() -> None:
     publisher.publish("b/x", 13)
     world.run(SECOND)
     assert got(world, "late") == [10, 11, 12, 13]
+    publisher.remember("a/#")
+    assert got(world, "again", "a/#") == [], "what is forgotten does not come back"
     publisher.remember("a/#", last=2)
     publisher.remember("a/#", last=1)  # a second call changes its limits
     for number in (4, 5):
@@ -80,14 +83,14 @@ def test_a_keeper_that_has_ended_acknowledges_and_serves_no_more() -> None:
     keeper, twin, other = (keeping.keep(pattern, directory=disk) for pattern in ("a/#", "a/#", "b/#"))
     assert keeper.log is twin.log is other.log
     assert (keeper.failure, keeper.replicas, keeper.pattern) == ("", None, "a/#")
-    world.run(2 * SECOND)
+    world.run(SECOND)
     assert keepers_of(publisher, "a/x") == keepers_of(publisher, "b/x") == [keeping.id]
     first = publisher.publish("a/x", 1, acks=1, receipt=True)
     world.run(SECOND)
     assert len(first.durable) == 1
     keeper.close()
     keeper.close()
-    world.run(2 * SECOND)
+    world.run(SECOND)
     assert keepers_of(publisher, "a/x") == keepers_of(keeping, "a/x") == [keeping.id], "its twin goes on"
     second = publisher.publish("a/x", 2, acks=1, receipt=True)
     world.run(SECOND)
@@ -95,7 +98,7 @@ def test_a_keeper_that_has_ended_acknowledges_and_serves_no_more() -> None:
     assert got(world, "early", "a/#") == [1, 2]
     with twin:
         pass
-    world.run(2 * SECOND)
+    world.run(SECOND)
     assert keepers_of(publisher, "a/x") == keepers_of(keeping, "a/x") == []
     assert keepers_of(publisher, "b/x") == [keeping.id]
     third = publisher.publish("a/x", 3, acks=1, receipt=True)
@@ -103,7 +106,7 @@ def test_a_keeper_that_has_ended_acknowledges_and_serves_no_more() -> None:
     assert third.durable == []
     assert got(world, "late", "a/#") == []
     again = keeping.keep("a/#", directory=disk)
-    world.run(2 * SECOND)
+    world.run(SECOND)
     assert got(world, "later", "a/#") == [1, 2], "what was stored stays"
     assert again.log is other.log
 
@@ -121,3 +124,53 @@ def test_a_keeper_in_memory_has_a_log_of_its_own() -> None:
     assert keepers_of(keeping, "a/x") == []
     with pytest.raises(glue.ConfigurationError, match="acks=1: it is the receipt that tells; say receipt=True, too"):
         keeping.publish("a/x", 1, acks=1)  # type: ignore[call-overload]
+
+
+def offered_by(endpoint: SimulatedEndpoint, at: SimulatedEndpoint) -> list[str]:
+    """The patterns that an endpoint serves, as another one, or it itself, knows."""
+    return sorted(served_by(one)[1] for one in at._core.offers.interests.get(endpoint.id, ()))
+
+
+def test_who_serves_what_is_known_to_others_and_to_itself() -> None:
+    world = World()
+    publisher, other = world.endpoint("publisher"), world.endpoint("other")
+    world.run(SECOND)
+    for remembered in ("a/#", "b/#"):
+        publisher.remember(remembered)
+    world.run(SECOND)
+    assert offered_by(publisher, publisher) == offered_by(publisher, other) == ["a/#", "b/#"]
+    publisher.forget("a/#")
+    assert offered_by(publisher, publisher) == ["b/#"]
+    world.run(SECOND)
+    assert offered_by(publisher, other) == ["b/#"]
+    keeper = publisher.keep("c/#")
+    world.run(SECOND)
+    assert offered_by(publisher, publisher) == offered_by(publisher, other) == ["b/#", "c/#"]
+    keeper.close()
+    world.run(SECOND)
+    assert offered_by(publisher, publisher) == offered_by(publisher, other) == ["b/#"]
+
+
+def test_a_subscription_of_the_keeper_itself_gets_what_a_log_holds_that_is_opened_later() -> None:
+    world, disk = World(), SimulatedDisk(Random(1))
+    keeping = world.endpoint("keeper")
+    keeper = keeping.keep("a/#", directory=disk)
+    world.run(SECOND)
+    keeping.publish("a/x", 1)
+    world.run(SECOND)
+    keeper.close()
+    early = keeping.subscribe("a/#", start="earliest")
+    world.run(SECOND)
+    assert early.received == []
+    keeping.keep("a/#", directory=disk)
+    world.run(SECOND)
+    assert [message.payload for message in early.received] == [1]
+
+
+@pytest.mark.parametrize("acks", [0, -1, True, 1.0, "memory", 65])
+def test_other_acknowledgements_are_refused(acks: Any) -> None:
+    endpoint = World().endpoint("publisher")
+    with pytest.raises(glue.ConfigurationError, match=r'expected "disk", "replicas" or a number of keepers from 1 to'):
+        endpoint.publish("a", 1, acks=acks, receipt=True)
+    with pytest.raises(glue.TopicError):
+        endpoint.publish("a/#", 1, acks=1, receipt=True)
