@@ -77,6 +77,14 @@ def test_each_key_of_the_tree_does_what_it_is_bound_to() -> None:
     }  # fmt: skip
 
 
+def test_the_keys_that_are_shown_at_the_bottom_are_those_that_nobody_guesses() -> None:
+    bindings = [*SpyApp.BINDINGS, *TopicTree.BINDINGS]
+    assert [(one.key, one.description) for one in bindings if one.show] == [  # type: ignore[union-attr]
+        ("q,ctrl+c", "Quit"), ("slash", "Filter"), ("m", "Message"), ("p", "Plot"), ("n", "Next number"),
+        ("w", "Publish"), ("z", "Freeze"), ("enter,space", "Open/close"),
+    ]  # fmt: skip
+
+
 def shown(app: SpyApp, id: str) -> str:
     return str(app.query_one(id, Static).render())
 

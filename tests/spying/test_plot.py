@@ -17,6 +17,12 @@ def test_a_sparkline_goes_from_the_least_to_the_greatest_value() -> None:
     assert sparkline([], 9) == sparkline([1], 0) == ""
 
 
+def test_a_sparkline_of_any_range_begins_at_its_least_value() -> None:
+    assert sparkline([10, 11, 12, 13, 14, 15, 16, 17], 8) == "▁▂▃▄▅▆▇█"
+    assert sparkline([-70, -35, 0], 8) == "▁▅█"
+    assert sparkline([1e6, 1e6 + 1], 1) == "▄"
+
+
 def test_a_plot_draws_a_line_with_its_bounds() -> None:
     lines = plot([(0.0, 0.0), (1.0, 10.0)], 12, 2)
     assert lines == ["10 ┤⠀⠀⠀⠀⣀⠤⠒⠉", " 0 ┤⣀⠤⠒⠉⠀⠀⠀⠀"]

@@ -214,3 +214,38 @@ def test_what_waited_at_a_door_that_was_dead_goes_to_the_new_session_of_its_clie
     assert device.payloads() == [b"of both", *([] if is_fresh else [b"under way", b"waits"])]
     old.connect("s", 5, clean=False, raw=HOUR)
     assert old.broker.left_over(old.now, old.broker.sessions["s"]) == [], "its client is here"
+
+
+def test_a_session_that_was_taken_over_is_there_after_a_power_cut_with_all_that_it_has() -> None:
+    disk = SimulatedDisk(Random(1))
+    bench = Bench(directory=disk)
+    parcels = [[[f"t/{number}", "eA==", 2, {}, None, 0.0], qos, False, []] for number, qos in enumerate((1, 2, 2, 1))]
+    value = {
+        "client": "s", "epoch": 7, "expiry": 3_600.0, "subscriptions": [["t/#", 2 | 4 | 21 << 4]],
+        "inflight": [[9, parcels[0]], [4, parcels[1]]], "released": [11, 12], "received": [5, 65_535],
+        "queue": parcels[2:],
+    }  # fmt: skip
+    bench.broker.give(bench.now, value)
+    for _ in range(2):
+        settle(bench)
+        disk.crash()
+        bench = Bench(directory=disk, now=bench.now + 10)
+        session = bench.broker.sessions["s"]
+        assert (session.expiry, session.epoch, session.received) == (3_600.0, 7, {5, 65_535})
+        assert [*session.released] == [11, 12]
+        (one,) = session.subscriptions.values()
+        assert (one.filter, one.qos, one.no_local, one.identifier) == ("t/#", 2, True, 21)
+    device = bench.link(5)
+    device.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+    settle(bench)
+    connack, *sent = device.read()
+    assert connack.body[:2] == b"\x01\x00", "the session is present"
+    assert sorted(int.from_bytes(one.body[:2], "big") for one in sent if one.kind == 6) == [11, 12]
+    found = [mqtt.publication(one, 5) for one in sent if one.kind == 3]
+    assert sorted((one.topic, one.qos, one.dup) for one in found) == [
+        ("t/0", 1, True), ("t/1", 2, True), ("t/2", 2, False), ("t/3", 1, False),
+    ]  # fmt: skip
+    assert [one.number for one in found[:2]] == [9, 4]
+    device.send(mqtt.publish("x", b"again", 2, 5, version=5))
+    settle(bench)
+    assert bench.broker.published == [], "it was published before"
