@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import struct
 from functools import partial
 from pathlib import Path
 
@@ -195,3 +196,16 @@ def test_an_opened_frame_has_the_lengths_of_its_payload(is_six: bool) -> None:
         else:
             assert opened[at + 2 : at + 4] == b"\x00\x21"
             assert sum(int.from_bytes(opened[at + n : at + n + 2], "big") for n in range(0, 20, 2)) % 0xFFFF == 0
+
+
+@pytest.mark.parametrize(("size", "fault"), [(1 << 20, None), ((1 << 20) + 1, "a record of 1,048,577 bytes")])
+def test_a_record_has_at_most_a_megabyte_however_much_the_file_has(
+    size: int, fault: str | None, tmp_path: Path
+) -> None:
+    head = b"\xd4\xc3\xb2\xa1" + struct.pack("<HHiIII", 2, 4, 0, 0, 65_535, 1)
+    (tmp_path / "a.pcap").write_bytes(head + struct.pack("<IIII", 7, 0, size, size) + bytes(size))
+    capture = Capture(tmp_path / "a.pcap")
+    assert [len(frame.data) for frame in capture] == ([size] if fault is None else [])
+    assert (capture.fault or "").startswith(fault or "")
+    assert (capture.fault is None) == (fault is None)
+    capture.close()
