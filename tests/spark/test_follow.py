@@ -48,8 +48,10 @@ class Life:
     def __call__(self) -> Any:
         self.sessions += 1
 
+    java_ended = False
+
     def renew(self) -> bool:
-        return False
+        return self.java_ended
 
 
 def test_a_stream_that_failed_goes_on_and_says_why() -> None:
@@ -76,8 +78,45 @@ def test_a_round_between_two_failures_begins_to_count_anew() -> None:
     assert slept == [PAUSES[0]] * (2 * len(PAUSES))
 
 
-def test_a_cause_is_one_line() -> None:
-    assert cause(OSError("disk full")) == "disk full"
+def test_each_attempt_is_told_with_its_pause_and_what_ended() -> None:
+    life, said = Life((True, 0), (True, 0), (True, 2), (True, 0), (False, 0)), list[str]()
+    life.java_ended = True
+    follow(life, life, said.append, lambda _: None)
+    assert {line.partition(":")[0] for line in said[::2]} == {"Java ended"}
+    assert [line.removeprefix("going on from the checkpoint in ") for line in said[1::2]] == [
+        "1 s (attempt 1 of 10)", "2 s (attempt 2 of 10)", "1 s (attempt 1 of 10)", "2 s (attempt 2 of 10)",
+    ]  # fmt: skip
+    assert life.sessions == 5
+
+
+def test_a_mistake_of_the_program_is_no_failure_to_wait_for() -> None:
+    life, slept = Life((False, 0)), list[float]()
+    with pytest.raises(IndexError):
+        follow(Life(), life, lambda _: None, slept.append)
+    assert slept == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("disk full", "disk full"),
+        ("  \n disk full \n\n", "disk full"),
+        ("first\nlast", "last"),
+        ("java.io.IOException: disk full\n\tat a.b(C.java)\n\t... 3 more", "java.io.IOException: disk full"),
+        ("a.B: x\nCaused by: java.lang.Error: gone\nsome more", "Caused by: java.lang.Error: gone"),
+        ("KeyError: 1\nPy4JException: 2\nan exception: 3\nno cause", "an exception: 3"),
+        ('Traceback (most recent call last):\n  File "a.py"\nOSError: full', "OSError: full"),
+        ("at x\n...\nFile y\nTraceback z", "OSError('at x\\n...\\nFile y\\nTraceback z')"),
+        ("it failed\n=== Streaming Query ===\nThe Error: x", "it failed"),
+        ("x" * 300, "x" * 300),
+        ("y" * 301, "y" * 300),
+    ],
+)
+def test_a_cause_is_one_line(text: str, told: str) -> None:
+    assert cause(OSError(text)) == told
+
+
+def test_a_cause_without_words_is_the_error_itself() -> None:
     assert cause(ValueError()) == "ValueError()"
 
 

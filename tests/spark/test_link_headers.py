@@ -11,7 +11,7 @@ import pytest
 
 from spark.read.link import Datagrams, cut_trains, unwrap
 from spark.read.records import PADDING, Integers, Records
-from tests.spark.captures import GROUP_PORT, SOURCE_PORT, ethernet, frame, ipv4, ipv6, pcap, udp
+from tests.spark.captures import GOLDEN, GROUP, GROUP_PORT, SOURCE, SOURCE_PORT, ethernet, frame, ipv4, ipv6, pcap, udp
 from tests.spark.rows import read_bytes
 
 PAYLOAD = b"0123456789"
@@ -97,6 +97,20 @@ def test_the_length_of_a_datagram_is_that_of_its_header_or_of_the_packet(told: i
     found, _ = unwrapped(ethernet(ipv4(datagram) if version == 4 else ipv6(datagram)))
     size = told - 8 if told >= 8 else len(PAYLOAD)
     assert (found.size.tolist(), found.captured.tolist()) == ([size], [min(size, len(PAYLOAD))])
+
+
+@pytest.mark.parametrize(
+    ("packed", "shown"), [(b"\0\0\0\0", None), (b"\0\0\0\1", "0.0.0.1"), (b"\xe0\0\0\1", "224.0.0.1")]
+)
+def test_an_address_that_is_unspecified_is_told_as_none(tmp_path: Path, packed: bytes, shown: str | None) -> None:
+    datagram = frame(GOLDEN["data"])
+    ends = [datagram[:26] + packed + datagram[30:], datagram[:30] + packed + datagram[34:], datagram]
+    whole = ethernet(ipv6(udp(GOLDEN["data"])))
+    rows, _ = read_bytes(tmp_path, pcap([*ends, whole[:38] + bytes(16) + whole[54:], whole]))
+    assert [row["source"] for row in rows] == [shown, SOURCE, SOURCE, "fe80::1", "fe80::1"]
+    assert [row["destination"] for row in rows] == [GROUP, shown, GROUP, None, "ff02::7"]
+    is_multicast = None if shown is None else shown == "224.0.0.1"
+    assert [row["multicast"] for row in rows] == [True, is_multicast, True, None, True]
 
 
 # ------------------------------------------------------------------------------------------------- trains
