@@ -10,6 +10,7 @@ import pytest
 
 import glue
 import glue.aio
+from glue.contract import NORMAL, Delivery, Inbound, Outbound, PeerAdded, Publication, Receipted, Subscribe, Train
 from glue.contract.requests import PLAIN
 from glue.endpoint.model_calls import GRACE, TIMEOUT
 from glue.gateway.http.limits import Limits as DoorLimits
@@ -65,6 +66,20 @@ def test_memory_of_publishers() -> None:
 def test_publications_are_reliable_ordered_and_kept_for_nobody() -> None:
     assert (PLAIN.reliable, PLAIN.ordered, PLAIN.retain) == (True, True, False)
     assert (PLAIN.type, PLAIN.lifespan, PLAIN.receipt, PLAIN.key, PLAIN.metadata) == (None,) * 5
+
+
+def test_items_between_layers_are_one_reliable_message_of_normal_class_unless_told_otherwise() -> None:
+    out, inside = Outbound(("p",), [b"x"]), Inbound("p", 1, None, {}, [b"x"])
+    assert (out.header, out.reliable, out.expires, out.after, out.address) == ({}, True, float("inf"), (), None)
+    assert (out.messages, [*out.receipts], out.priority) == (1, [], NORMAL)
+    assert (inside.age, inside.reliable, inside.form) == (0.0, True, None)
+    asked = Publication("t", [b"x"], 5.0)
+    assert (asked.json, asked.length, asked.priority, asked.options) == (False, None, NORMAL, PLAIN)
+    wanted = Subscribe(1, "a")
+    assert (wanted.patterns, wanted.local) == (("a",), True)
+    assert (Receipted(1, "p").cause, PeerAdded("p", 1, "n", ("h", 1)).restarted) == ("", False)
+    assert list(Train(None, b"abc", 2).chunks()) == [b"abc"]
+    assert inspect.signature(Delivery).parameters["expires"].default == float("inf")
 
 
 def test_times_that_calls_wait_for() -> None:
