@@ -150,6 +150,31 @@ def test_a_pcap_has_a_snapshot_of_its_own_or_the_largest(snapshot: int, limit: i
     assert Pcap(pcap([], link=0xF000_0065)[:24]).link == 101
 
 
+def sized(length: int) -> bytes:
+    """The beginning of a block that is so long."""
+    return struct.pack("<II", 5, length) + bytes(16)
+
+
+@pytest.mark.parametrize(
+    ("behind", "cause"),
+    [
+        (b"", None), (b"\0" * 11, None), (sized(8), "a block of 8 bytes"), (sized(14), "a block of 14 bytes"),
+        (sized(1 << 20), None), (sized((1 << 20) + 4), "a block of 1,048,580 bytes"), (section(), None),
+        (block("<", 7, b"")[:-4] + b"\x10\0\0\0", "a block whose lengths contradict each other"),
+        (packet()[:-4] + b"\x10\0\0\0", "a packet block whose lengths contradict each other"),
+    ],
+)  # fmt: skip
+def test_a_block_is_read_or_a_fault_at_its_place(behind: bytes, cause: str | None) -> None:
+    begun = section() + interface() + packet()
+    data = begun + behind
+    scan = Pcapng(data[:12]).scan(np.frombuffer(data + bytes(512), np.uint8), len(data), 1000)
+    assert (scan.consumed, scan.fault) == (len(begun), cause and Fault(cause, 1000 + len(begun)))
+    assert scan.records.offset.tolist() == [1000 + len(section() + interface())]
+    lost = b"\x0a\x0d\x0d\x0a" + bytes(24)
+    scan = Pcapng(data[:12]).scan(np.frombuffer(lost + bytes(512), np.uint8), len(lost), 7)
+    assert (scan.consumed, scan.fault) == (0, Fault("a section without a byte order", 7))
+
+
 def chain(*blocks: bytes) -> tuple[memoryview, int]:
     data = b"".join(blocks)
     return memoryview(data + bytes(64)), len(data)
