@@ -118,7 +118,7 @@ def test_a_pcapng_is_cut_into_parts_none_of_which_is_small(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "BLOCK", 1000)
-    data = pcapng([DATA] * 200)
+    data = pcapng([DATA] * 100)
     for name, content in (("a.pcapng", data), ("b.pcapng.gz", gzip.compress(data, 0))):
         (tmp_path / name).write_bytes(content)
     parts = partitions([str(tmp_path / "a.pcapng")], size, "pi")
@@ -128,8 +128,9 @@ def test_a_pcapng_is_cut_into_parts_none_of_which_is_small(
     assert all(size <= length < size + 1000 for length in lengths[:-1])
     assert size // 2 < lengths[-1] <= size + size // 2 + 1000
     assert {part.point for part in parts} == {"pi"}
-    assert sum(told(part)[0]["datagrams"] for part in parts) == 200
-    assert [told(part)[0]["fault"] for part in parts] == [None] * len(parts)
+    rows = [told(part)[0] for part in parts]
+    assert sum(row["datagrams"] for row in rows) == 100
+    assert [row["fault"] for row in rows] == [None] * len(parts)
     assert len(partitions([str(tmp_path / "b.pcapng.gz")], size)) == 1
     assert len(partitions([str(tmp_path / "a.pcapng")], 0)) == 1
 
