@@ -199,3 +199,13 @@ def test_what_is_usual_falls_with_the_mean_and_the_share_of_loss_is_known_after_
     assert window.loss == pytest.approx(1.5 / 8)
     sampled(window, 0.0)
     assert window.loss == pytest.approx(1.5 / 8 * 7 / 8)
+
+
+def test_on_a_wire_that_loses_nothing_no_sample_grows_old() -> None:
+    window = Window()
+    for _ in range(9):
+        assert not sampled(window, 0.0)
+    assert (window.loss, window._arrived) == (0.0, 0)
+    window.lost(50)
+    window._arrived += 50
+    assert window._overloaded(), "what arrived before does not hide it"
