@@ -183,3 +183,17 @@ def test_what_retention_removed_is_not_lost() -> None:
     held = [number for start, stop in state.held for number in range(start, stop)]
     assert sorted([*held, *gone]) == list(range(1, 101))
     assert opened(disk, 600).append([messages(1, 3, "a")]) == found.segments[-1].base
+
+
+@pytest.mark.parametrize("tail", [b"\x05", bytes(40), framed(b"x" * 9)[:-3]])
+def test_what_a_crash_left_behind_is_cut_off_and_its_bytes_are_counted(tail: bytes) -> None:
+    disk, log = filled()
+    name = log.segments[-1].file
+    size = disk.size(name)
+    disk.append(name, tail)
+    noting: Any = Noting(disk)
+    files = Segments(noting)
+    segment, is_damaged = files.scanned(log.segments[-1].base)
+    assert (files.torn, files.damaged, files.rebuilt, is_damaged) == (len(tail), 0, 1, False)
+    assert (segment.size, disk.size(name)) == (size, size)
+    assert noting.did == [f"truncate {name}", f"sync {name}"]
