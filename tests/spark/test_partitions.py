@@ -201,3 +201,23 @@ def test_a_record_larger_than_any_snapshot_is_a_fault_of_its_place() -> None:
 
     assert scanned(MAXIMUM_SNAPSHOT) == (RECORD, None)
     assert scanned(MAXIMUM_SNAPSHOT + 1) == (RECORD, Fault("a record of 262,145 bytes", 100 + RECORD))
+
+
+@pytest.mark.parametrize(("fraction", "is_sound"), [(999_999_999, True), (1_000_000_000, False)])
+def test_a_fraction_is_less_than_a_second(fraction: int, is_sound: bool) -> None:
+    data = pcap([DATA])[24:] + struct.pack("<IIII", START_NS // 10**9, fraction, 1, 1) + b"x"
+    scan = Pcap(pcap([])).scan(np.frombuffer(data + bytes(64), np.uint8), len(data), 100)
+    cause = None if is_sound else Fault("a time of more than a second's fraction", 100 + RECORD)
+    assert (scan.consumed, scan.fault) == (len(data) if is_sound else RECORD, cause)
+
+
+def test_the_header_of_each_damaged_record_tells_where_the_next_one_starts(tmp_path: Path) -> None:
+    foreign = frame(b"foreign " + pcap([DATA] * 3)[24:])
+    frames = [DATA, foreign, *[DATA] * 300, foreign, DATA]  # the faults are farther apart than a payload is long
+    data = bytearray(pcap(frames))
+    starts = [24 + sum(16 + len(one) for one in frames[:place]) for place in range(len(frames))]
+    for place in (1, 302):
+        data[starts[place] : starts[place] + 16] = b"\xff" * 16
+    file, format = opened(tmp_path, bytes(data))
+    found = [place for _, scan in file.scans(format, 24, None) for place in scan.records.offset.tolist()]
+    assert found == [starts[0], *starts[2:302], starts[303]], "not what is in the payloads"
