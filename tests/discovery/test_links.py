@@ -323,8 +323,9 @@ def test_a_peer_of_several_addresses_is_asked_after_multicast_that_it_does_not_a
     assert endpoint.asked(ETH) == []
     endpoint.advance(PATIENCE / 2 + 1e-6)
     assert len(endpoint.asked(ETH)) == 1
-    endpoint.layer.table[OTHER].aliases = ()
+    endpoint.layer.table[OTHER].aliases, changes = (), endpoint.layer._members.changes
     endpoint.layer.links.follow(endpoint.layer.table[OTHER])
+    assert endpoint.layer._members.changes == changes + 1
     assert (endpoint.layer.table[OTHER].paths, [*endpoint.layer.direct]) == (None, [OTHER])
     assert endpoint.layer.links.is_used is bool(links)
     endpoint.order(data())

@@ -49,7 +49,7 @@ def test_round_trips_are_measured_as_of_tcp_and_lost_questions_count_a_sixteenth
     assert not path.answer(100.1, 6)
     assert path.answer(100.25, 7)
     assert (path.smoothed, path.variation, path.timeout, path.is_asked, path.streak) == (0.25, 0.125, 0.75, False, 1)
-    assert not path.answer(100.25, 7), "an answer counts once"
+    assert not any(path.answer(100.25, token) for token in (7, 0, 1)), "an answer counts once"
     path.ask(101.0, 8)
     assert path.answer(101.5, 8)
     assert (path.smoothed, path.variation, path.streak, path.loss) == (0.28125, 0.15625, 2, 0.0)

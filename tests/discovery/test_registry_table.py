@@ -60,6 +60,17 @@ def test_services_are_asked_for_their_address_but_not_the_own_one_and_none_at_th
     assert one.begun == ["b", "b", "c"]
 
 
+def test_it_is_closed_once() -> None:
+    one, did = Registry(), list[Any]()
+    one.close()
+    loop = SimpleNamespace(call_soon_threadsafe=did.append)
+    connection: Any = SimpleNamespace(loop=loop, close=lambda: did.append("closed"))
+    one._connection = connection
+    one.close()
+    one.close()
+    assert did == [one._end, "closed"]
+
+
 def test_no_more_services_are_asked_or_known_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SERVICES", 2)
     one = Registry()

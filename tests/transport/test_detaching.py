@@ -70,7 +70,6 @@ def test_a_silent_member_is_detached_after_a_tenth_of_a_second_or_three_times_it
         if wait is None:
             member.round_trip.sample(smoothed, 0.0)
             wait = UNANSWERED * member.round_trip.probe_timeout(0)
-            assert wait > SILENCE
         module.detach_if_silent(group.channel, member, NOW + wait - 1e-6)
         assert group.detached() == [False] * 3
         module.detach_if_silent(group.channel, member, NOW + wait)
@@ -92,7 +91,9 @@ def test_who_was_never_measured_is_judged_by_the_quickest_of_the_others() -> Non
     for member in group.members:
         member.round_trip.measured = False
     assert module.least_probe_timeout(group.channel) == inf
-    assert not module.has_unmeasured(Group(1).channel)
+    for other in (Group(2), Group(1)):
+        other.members[0].round_trip.measured = False
+        assert module.has_unmeasured(other.channel) is (len(other.members) == 2)
 
 
 def test_what_a_detached_member_is_and_when_it_may_return() -> None:
@@ -107,8 +108,7 @@ def test_what_a_detached_member_is_and_when_it_may_return() -> None:
         module.attach(member)
         assert (member.detached, member.stalled, member.crowded_since) == (False, False, inf)
         group.channel.regroup()
-    assert times == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
-    assert group.statistics["members detached: slow"] == 7
+    assert (times, group.statistics["members detached: slow"]) == ([1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0], 7)
 
 
 def test_the_last_attached_member_stays() -> None:
@@ -348,7 +348,7 @@ def test_a_member_that_is_held_by_an_older_channel_takes_part_later() -> None:
     behind.clear()
     assert not module._is_held(member, NOW + 6.0)
     for case in ("sent", "attached there", "all"):
-        group = Group(2, frames=1 if case == "sent" else 0)
+        group = Group(2, frames=case == "sent")
         behind = {member.peer for member in group.members[: 2 if case == "all" else 1]}
         barrier.is_detached = lambda peer, case=case: case != "attached there"
         assert not module.hold_back(group.channel, barrier), case

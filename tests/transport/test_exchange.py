@@ -328,3 +328,16 @@ def test_a_lone_message_leaves_at_its_last_moment(late: float, leaves: bool) -> 
     item = Outbound((session.peer,), [b"x"], expires=session.now)
     assert (session.fast.send_one(session.now + late, item) is not None) is leaves
     assert session.counted().get("frames sent", 0) == leaves
+    assert (session.channel.number in session.layer.busy) is leaves
+
+
+def test_a_lone_message_carries_what_is_owed_and_a_lone_frame_tells_its_age() -> None:
+    session = Session()
+    entry = ["data", 0, 250, 0, 0, 0, session.number, 1]
+    session.layer.kinds[b"form"] = "data"
+    frame = Inbound(session.peer, 1, None, {KEY: entry}, [b"x"], form=b"form")
+    assert session.fast.receive_one(session.now, frame) is frame
+    assert frame.age == 0.25
+    sent = session.fast.send_one(session.now, Outbound((session.peer,), [b"x"]))
+    assert sent is not None
+    assert sent.header[KEY][3:5] == [session.number, 2]

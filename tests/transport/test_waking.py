@@ -96,6 +96,12 @@ def test_peers_are_asked_at_once_and_again_with_doubling_times_until_they_have_r
     assert [peers for peers, _, _ in one.asked(now + MOST)] == [(B,)]
     del one.sources[B]
     assert one.asked(now + 1.0) == []
+    one = Sleeper(A)
+    for start in (100.0, 200.0):  # nobody answers, so the next moment begins as the first did
+        one.begin(start)
+        one.asked(start)
+        assert one.waking.deadline == start + FIRST
+        one.asked(start + FIRST)
 
 
 @pytest.mark.parametrize(("elapsed", "wait"), [(0.0, LEAST), (0.004, 0.005), (0.04, 0.05), (0.08, MOST), (0.4, MOST)])
@@ -242,7 +248,7 @@ def test_a_report_is_complete_once_every_channel_is_where_it_says() -> None:
     source.channels[7].next = 5
     cases: list[tuple[list[int], bool]] = [
         ([], True), ([7, 5], True), ([7, 6], False), ([8, 0], True), ([8, 1], False), ([8, 1, 7, 5], False),
-        ([7, 5, 8, 1], False),
+        ([8, 0, 7, 5], True), ([7, 5, 8, 1], False),
     ]  # fmt: skip
     for ends, is_complete in cases:
         assert Report(1, 0, ends).is_complete(source) is is_complete

@@ -184,6 +184,7 @@ def test_loss_that_stays_with_half_the_window_is_the_links_own(share: float, is_
     assert not sampled(window, 0.9), "these were under way"
     assert sampled(window, share) is is_too_much
     assert window._usual == pytest.approx(usual)
+    assert window._tried == (-window._mean if is_too_much else 0.0)
 
 
 def test_what_is_usual_falls_with_the_mean_and_the_share_of_loss_is_known_after_eight_samples() -> None:
