@@ -140,7 +140,7 @@ def test_a_question_is_answered_where_it_came_from_and_for_a_proof_at_the_other_
     assert answer.header["discovery"][:2] == [0, 7]
     endpoint.hear("path", WLAN, token=8, body=b"2")
     assert [item.header["discovery"][1] for item in endpoint.paths(WLAN)] == [8]
-    assert [item.header["discovery"][1] for item in endpoint.paths(ETH)] == [8]
+    assert [item.header["discovery"][:2] for item in endpoint.paths(ETH)] == [[0, 8]]
 
 
 def test_a_link_that_goes_down_is_left_at_once_and_the_layers_above_are_told() -> None:
@@ -277,6 +277,7 @@ def test_while_a_path_is_silent_whatever_comes_on_another_one_moves_the_data_the
     sent = endpoint.sent
     endpoint.advance(0.0)
     assert (endpoint.address, endpoint.layer.statistics["paths changed"]) == (WLAN, 1)
+    assert endpoint.changes == [(WLAN, True)]
     (question,) = [item for item in [*sent, *endpoint.sent] if item.address == WLAN and item.bodies == [b"1"]]
     assert question.header["discovery"][0], "the peer is told, and asked for an answer"
 

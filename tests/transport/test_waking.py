@@ -76,6 +76,9 @@ def test_who_never_slept_and_who_is_asleep_waits_for_nobody() -> None:
     assert (waking.is_asleep, waking.deadline) == (False, 100.0)
     waking.fall_asleep()
     assert (waking.is_asleep, waking.is_used, waking.deadline) == (True, True, inf)
+    one.begin(200.0)
+    assert not one.waking.is_asleep
+    waking.fall_asleep()
     one.report(100.1)
     assert (one.asked(1e9), one.told(1e9), waking.deadline) == ([], None, inf)
 
