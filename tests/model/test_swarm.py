@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 
 import pytest
 
 from glue.cmd import simulate
-from glue.simulation.consensus import run_seed
+from glue.simulation.consensus import RunResult, run_seed, swarm
 from tests.model.planted_bugs import planted
 
 pytestmark = pytest.mark.slow
@@ -58,6 +59,19 @@ def test_a_seed_that_fails_is_shrunk_to_the_faults_that_it_needs(capsys: pytest.
     with pytest.raises(SystemExit):
         simulate.main(["--without", "crush"])
     assert "'crush' is no kind of fault; there are split" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("shortest", "storm"), [(14.0, 14.0), (3.0, 3.5), (0.0, 0.875)])
+def test_a_storm_is_halved_as_long_as_the_seed_fails(
+    shortest: float, storm: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(seed: int, without: Sequence[str] = (), storm: float = 14.0, forged: bool = False) -> RunResult:
+        fails = "crash" not in without and storm >= shortest
+        return RunResult(seed, "", 0, 0, {}, {}, "two leaders" if fails else "")
+
+    monkeypatch.setattr(swarm, "run_seed", run)
+    failed = RunResult(3, "", 0, 0, {}, {"crash": 1, "split": 2, "no kind of fault": 1}, "two leaders")
+    assert swarm.shrunk(failed) == (["split"], storm)
 
 
 def test_the_command_sums_up(capsys: pytest.CaptureFixture[str]) -> None:

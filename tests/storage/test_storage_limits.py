@@ -268,6 +268,11 @@ def test_a_journal_says_what_it_cannot_store() -> None:
     for _ in range(2):
         with pytest.raises(StorageError, match="the votes cannot be stored: "):
             journal.sync()
+    nameless = Journal(disk, "votes", list)
+    nameless.add(b"4")
+    disk.fails_to_sync = True
+    with pytest.raises(StorageError, match=r"^votes cannot be stored: "):
+        nameless.sync()
     assert Journal(SimulatedDisk(Random(1)), "votes", list).load() == []
 
 

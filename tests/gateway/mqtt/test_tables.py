@@ -138,3 +138,4 @@ def test_packets_and_reasons_have_the_numbers_of_the_specification() -> None:
     }  # fmt: skip
     assert {name: getattr(codes, name) for name in reasons} == reasons
     assert codes.LARGEST_PACKET == 256 * 1024 * 1024 - 1
+    assert codes.OLD_CONNACK == {0x00: 0, 0x84: 1, 0x85: 2, 0x88: 3, 0x89: 3, 0x86: 4, 0x87: 5, 0x8A: 5}
