@@ -11,6 +11,7 @@ def main() -> None:
         boiler.remember("boiler/+/temperature", last=1000, age="1h")
         for celsius in range(60, 65):
             boiler.publish("boiler/1/temperature", celsius)
+        boiler.flush()  # so the display really joins late, also on a busy machine
 
         everything = display.subscribe("boiler/#", start="earliest")
         last_two = display.subscribe("boiler/#", last=2)

@@ -18,6 +18,11 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "LAZY", 0.0)
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged as a warning or worse; other tests may have turned on more."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
 def test_a_door_that_does_not_see_its_own_batch_in_time_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -36,7 +41,7 @@ def test_a_door_that_does_not_see_its_own_batch_in_time_is_cut_off(
         await door.joining.close()
 
     run(program())
-    assert caplog.messages == ["sessions and messages of QoS 1 and 2 are not served: a batch took too long"]
+    assert warnings(caplog) == ["sessions and messages of QoS 1 and 2 are not served: a batch took too long"]
 
 
 def test_a_sweep_that_fails_is_told_and_the_next_one_follows(
@@ -63,7 +68,7 @@ def test_a_sweep_that_fails_is_told_and_the_next_one_follows(
         assert len(looks) == seen, "it has left"
 
     run(program())
-    assert caplog.messages == ["a sweep of the cluster failed"]
+    assert warnings(caplog) == ["a sweep of the cluster failed"]
 
 
 def test_another_batch_follows_at_once_only_if_something_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,4 +138,4 @@ def test_a_number_that_a_dead_door_had_is_taken_only_from_it(caplog: pytest.LogC
         await asyncio.sleep(0)
 
     run(program())
-    assert caplog.messages == ["the door is number 0 of the cluster 'doors'"]
+    assert {*caplog.messages} == {"the door is number 0 of the cluster 'doors'"}
