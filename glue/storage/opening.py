@@ -149,12 +149,12 @@ def _read_streams(directory: Directory) -> tuple[Streams, int]:
         if version != 1 or type(end) is not int:
             return streams, 0
         for origin, life, topic, name, ranges, last_at, clock, first_kept in saved:
-            is_time = isinstance(last_at, float | int)
-            if (
-                not is_time
-                or {type(life), type(clock), type(first_kept)} != {int}
-                or {type(origin), type(name)} != {str}
-            ):
+            is_well_formed = (
+                {type(origin), type(topic), type(name)} == {str}
+                and {type(life), type(clock), type(first_kept)} == {int}
+                and isinstance(last_at, float | int)
+            )
+            if not is_well_formed:
                 raise ValueError(f"malformed stream: {origin!r}, {life!r}, {topic!r}")
             stream = Stream(origin, life, topic)
             held = RangeSet()

@@ -118,7 +118,20 @@ def test_a_record_whose_numbers_leave_none_for_what_follows_is_damage(offset: in
 
 
 SAVED = ["o", 1, "t", "n", [[1, 2]], 1.0, 0, 1]
-WRONG = (0, 5), (1, None), (1, "1"), (3, 5), (4, None), (4, [[2]]), (5, None), (5, "x"), (6, None), (6, "x"), (7, None)
+WRONG = (
+    (0, 5),
+    (1, None),
+    (1, "1"),
+    (2, 5),
+    (3, 5),
+    (4, None),
+    (4, [[2]]),
+    (5, None),
+    (5, "x"),
+    (6, None),
+    (6, "x"),
+    (7, None),
+)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class Application:
         try:
             await self._request(scope, receive, send, gone)
         except aiohttp.ClientConnectionError:
-            if not gone.is_set():  # else there is nobody to tell
+            if not gone.is_set():  # else the client itself went
                 raise
 
     async def _request(self, scope: Scope, receive: Receive, send: Send, gone: asyncio.Event) -> None:
