@@ -150,6 +150,7 @@ def test_ctrl_c_held_in_the_midst_of_a_job_leaves_one_line_and_no_process(tmp_pa
     finally:
         for number in alive(process.pid):
             os.kill(number, signal.SIGKILL)
+        process.wait(PATIENCE)
     lines = [line for line in said.read_text().splitlines() if "JAVA_TOOL_OPTIONS" not in line]
     assert lines == ["spark.test: interrupted; nothing was written"]
     assert not list(temporary.iterdir())
