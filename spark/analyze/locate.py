@@ -3,7 +3,7 @@
 A single lossy pair tells little. If all pairs of one endpoint lose and others do not, the endpoint's link is the place.
 If its datagrams to all others are lost, the place is its outgoing side. If it misses datagrams from all others, the
 place is its incoming side. If all pairs lose, the place is the segment. Pairs with the highest rates are explained
-first, then the rest.
+first, then the rest. Two pairs that either of two links explains have no place: the two are all that is known.
 """
 
 from __future__ import annotations
@@ -65,16 +65,18 @@ def _explanations(high: frozenset[Pair], before: frozenset[Pair], known: frozens
     names = sorted({name for pair in high for name in pair})
     left = high
     for kind in (BOTH, OUTGOING, INCOMING):
-        for name in names:
-            pairs = frozenset(pair for pair in known if _is_of(pair, name, kind))
-            ways = {pair[0] == name for pair in pairs}
-            if len(pairs) > 1 and len(ways) == (2 if kind == BOTH else 1) and pairs <= high | before:
-                new = pairs & left
-                if len(new) > 1:
-                    yield Place(kind, name, new)
-                    left -= new
+        whole = {name: _pairs_of(name, kind, known) for name in names}
+        whole = {name: pairs for name, pairs in whole.items() if pairs <= high | before}
+        for name, pairs in whole.items():
+            new = pairs & left
+            if len(new) > 1 and not any(whole[other] & left == new for other in whole if other != name):
+                yield Place(kind, name, new)
+                left -= new
 
 
-def _is_of(pair: Pair, name: str, kind: str) -> bool:
-    sends, receives = pair[0] == name, pair[1] == name
-    return {BOTH: sends or receives, OUTGOING: sends, INCOMING: receives}[kind]
+def _pairs_of(name: str, kind: str, known: frozenset[Pair]) -> frozenset[Pair]:
+    """Return the known pairs that a place concerns. An endpoint with pairs of one way only has no `BOTH`."""
+    sends = frozenset(pair for pair in known if pair[0] == name)
+    receives = frozenset(pair for pair in known if pair[1] == name)
+    both = sends | receives if sends and receives else frozenset[Pair]()
+    return {BOTH: both, OUTGOING: sends, INCOMING: receives}[kind]

@@ -49,6 +49,16 @@ def test_a_link_that_is_much_worse_than_the_segment_is_told_apart_from_it() -> N
     assert found(everywhere | of("b", 0.05)) == [(BOTH, "b"), (EVERYTHING, "")]
 
 
+def test_two_pairs_that_either_of_two_links_explains_are_only_that() -> None:
+    assert found(of("c", 0.06) | of("d", 0.06) | {("a", "b"): 0.01, ("b", "a"): 0.01}) == [(BOTH, "c"), (BOTH, "d")]
+    apart = {("a", "b"): (1000, 50), ("b", "a"): (1000, 50), ("c", "d"): (1000, 0), ("d", "c"): (1000, 0)}
+    assert places(apart, NOTABLE) == []
+    third = apart | {("a", "c"): (1000, 0)}  # so it is not the link of a
+    assert [(place.kind, place.endpoint) for place in places(third, NOTABLE)] == [(BOTH, "b")]
+    one_way = {("b", "a"): (1000, 50), ("b", "c"): (1000, 50), ("c", "d"): (1000, 0)}
+    assert [(place.kind, place.endpoint) for place in places(one_way, NOTABLE)] == [(OUTGOING, "b")]
+
+
 def test_nothing_is_said_of_two_endpoints_or_of_few_datagrams() -> None:
     assert places({("a", "b"): (1000, 50), ("b", "a"): (1000, 50)}, NOTABLE) == []
     assert places(counts(of("b", 0.05), sent=40), NOTABLE) == []
