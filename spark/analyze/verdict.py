@@ -67,7 +67,8 @@ def _files(result: Result) -> Iterator[Finding]:
         dropped[row["file"]] = max(dropped.get(row["file"], 0), row["dropped"] or 0)
         if row["fault"] is not None:
             rest = "" if row["unread"] is None else f"; {row['unread']:,} bytes of it were not read"
-            more = f", and in {row['faults'] - 1:,} places behind" if row["faults"] > 1 else ""
+            behind = row["faults"] - 1
+            more = f", and in {behind:,} {'place' if behind == 1 else 'places'} behind" if behind > 0 else ""
             text = f"{row['file']} is damaged at byte {row['fault_offset']:,}{more}: {row['fault']}{rest}."
             yield Finding(BAD, text)
     for file, count in dropped.items():

@@ -97,12 +97,17 @@ def test_a_damaged_file_is_told_before_what_it_made_unsure() -> None:
     sound = {"file": "a.pcap", "faults": 0, "fault": None, "fault_offset": None, "unread": None, "dropped": None}
     cut = {"file": "b.pcap", "faults": 1, "fault": "no such record", "fault_offset": 4096, "unread": 1200, "dropped": 7}
     twice = {**cut, "file": "c.pcap", "faults": 3, "dropped": None}
+    again = {**twice, "file": "d.pcap", "faults": 2}
     later = {**cut, "fault": None, "dropped": 9}  # what a part says includes what was said before
-    assert verdict(result(files=[sound, cut, twice, later])) == [
+    assert verdict(result(files=[sound, cut, twice, again, later])) == [
         (BAD, "b.pcap is damaged at byte 4,096: no such record; 1,200 bytes of it were not read."),
         (
             BAD,
             "c.pcap is damaged at byte 4,096, and in 2 places behind: no such record; 1,200 bytes of it were not read.",
+        ),
+        (
+            BAD,
+            "d.pcap is damaged at byte 4,096, and in 1 place behind: no such record; 1,200 bytes of it were not read.",
         ),
         (NOTE, "b.pcap lacks 9 frames: the system that captured them says it dropped them."),
     ]
