@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,10 +14,11 @@ import pytest
 
 from glue.simulation import World
 from glue.simulation.clock import Clock
+from spark.analyze import ahead as module
 from spark.analyze.ahead import Ahead, is_worth_it
 from spark.analyze.job import USED
 from spark.read import CaptureError, Tally, partitions
-from spark.schema import frames_columns
+from spark.schema import arrow_schema, frames_columns
 from spark.session import SMALL_BYTES
 from tests.spark.truth import Taps
 
@@ -65,6 +70,32 @@ def test_each_core_gets_a_file_with_its_share(
     assert len(rows) == parts
     assert all(rows)
     ahead.close()
+
+
+def test_what_is_closed_in_the_midst_reads_no_more_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, over, batches = threading.Event(), threading.Event(), list[int]()
+
+    def read(*_: Any) -> Iterator[pa.RecordBatch]:
+        for number in range(100):
+            batches.append(number)
+            began.set()
+            over.wait(60)
+            yield pa.RecordBatch.from_pylist([], arrow_schema(COLUMNS))
+
+    monkeypatch.setattr(module, "partitions", lambda *_: [SimpleNamespace(batches=read)])
+    ahead = Ahead(["a.pcap"])
+    assert began.wait(60)
+    directory = Path(ahead._directory.name)
+    thread = ahead._thread
+
+    def join() -> None:  # by now it is closed
+        over.set()
+        thread.join()
+
+    monkeypatch.setattr(ahead, "_thread", SimpleNamespace(join=join))
+    ahead.close()
+    assert batches == [0]
+    assert not directory.exists()
 
 
 def test_what_reading_raises_is_raised_where_the_frames_are_asked_for(tmp_path: Path) -> None:

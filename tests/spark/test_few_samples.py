@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from spark.measures.clocks import Hull, relate
+from spark.measures.clocks import Hull, lower_hull, relate
 from spark.measures.sketch import ACCURACY, bucket_of, quantile
 from tests.spark.pairs import SECOND, two_ways
 
@@ -62,3 +63,21 @@ def test_a_clock_that_cannot_be_related_is_guessed_from_the_middle_of_both_ways(
     (relation,) = relate(forth, back)
     assert (relation.bound, relation.drift) == (None, 0.0)
     assert relation.offset == pytest.approx(2 * hour)
+
+
+def test_a_clock_that_is_set_again_and_again_gets_64_pieces_without_a_gap() -> None:
+    times = np.arange(1024) * SECOND
+    set_by = np.arange(1024) % 2 * SECOND
+    relations = relate(Hull(times, set_by + 1000), Hull(times, 1000 - set_by))
+    assert len(relations) == 64
+    assert {(piece.offset, piece.drift, piece.bound) for piece in relations} == {(SECOND / 2, 0.0, None)}
+    assert (relations[0].start, relations[-1].stop) == (0, 1023 * SECOND)
+    assert all(later.start == piece.stop + 1 for piece, later in itertools.pairwise(relations))
+
+
+def test_a_hull_is_exact_to_the_nanosecond_between_clocks_that_are_years_apart() -> None:
+    places = np.arange(200)
+    times, delays = 1_700_000_000 * SECOND + 100 * places, (places - 100) ** 2 - 1_600_000_000 * SECOND
+    hull = lower_hull(times, delays)
+    assert hull.times.tolist() == times.tolist()
+    assert hull.delays.tolist() == delays.tolist()

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
-from spark.analyze.places import Life, find_homes
+import pyarrow as pa
+import pytest
+
+from spark.analyze import places
+from spark.analyze.places import Life, find_homes, find_lives
 
 NO_ANSWERS: dict[tuple[str, str, str], float] = {}
 
@@ -61,3 +66,66 @@ def test_files_of_a_point_that_overlap_do_not_count_twice() -> None:
 
 def test_a_point_that_saw_one_datagram_is_not_home() -> None:
     assert homes({"a": [960, 1]}, "p q", NO_ANSWERS, {"q": [(500, 500)]}) == {"a": "p"}
+    assert homes({"a": [960, 0]}, "p q", NO_ANSWERS, {"q": []}) == {"a": "p"}
+
+
+def test_a_point_that_saw_few_is_home_the_sooner_the_more_they_were() -> None:
+    """By the rule of succession, all of 22 count as 23 of 24."""
+
+    def home(seen: int, few: int) -> str:
+        return str(homes({"a": [seen, few]}, "p q", {("a", "b", "q"): 9.0}, {"q": [(0, few - 1)]})["a"])
+
+    assert [home(980, few) for few in (22, 23)] == ["p", "q"]  # 23 of 24 and 24 of 25, beside 981 of 1,002
+
+
+Found = tuple[list[Life], dict[tuple[str, str], str]]
+
+
+def found(patch: pytest.MonkeyPatch, rows: list[dict[str, Any]]) -> Found:
+    """The lives of which this was seen, the endpoint a by its name, and new names of points."""
+    tables = {"places": rows, "names": [{"sender": "a", "incarnation": 1, "name": "Anna"}]}
+    patch.setattr(places, "gather", lambda *_: {name: pa.Table.from_pylist(table) for name, table in tables.items()})
+    patch.setattr(places, "sql", Mock())
+    return find_lives(Mock(), Mock())
+
+
+def seen(sender: str, first: int, last: int, counters: tuple[int, int], **more: Any) -> dict[str, Any]:
+    row = {
+        "sender": sender,
+        "incarnation": 1,
+        "source": "10.0.0.1",
+        "source_port": 5000,
+        "point": "p",
+        "file": "a.pcap",
+    }
+    row |= {"first": first, "last": last, "leaving": 0, "least": counters[0], "most": counters[1]}
+    return {**row, **more}
+
+
+def test_a_life_is_put_together_of_what_all_files_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        seen("b", 30, 40, (1, 2), leaving=7), seen("a", 10, 20, (0, 5), leaving=2, source_port=6000),
+        seen("a", 5, 50, (900, 999), leaving=1, file="b.pcap"), seen("a", 7, 8, (3, 3), point="q", file="q.pcap"),
+        seen("a", 60, 61, (8, 8), file="c.pcap"), seen("a", 1, 2, (0, 1), incarnation=2),
+    ]  # fmt: skip
+    address = ("10.0.0.1", 5000)
+    parts = {"p": [(900, 999), (0, 5), (8, 8)], "q": [(3, 3)]}
+    assert found(monkeypatch, rows) == (
+        [
+            Life("a", 2, "a", address, {"p": (1, 2)}, {"p": 0}, {"p": [(0, 1)]}),  # which never told its name
+            Life("a", 1, "Anna", address, {"p": (5, 61), "q": (7, 8)}, {"p": 3, "q": 0}, parts),
+            Life("b", 1, "b", address, {"p": (30, 40)}, {"p": 7}, {"p": [(1, 2)]}),
+        ],
+        {},
+    )
+
+
+def test_points_of_one_name_are_found_by_the_counters_and_times_of_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def names(second: dict[str, Any]) -> dict[tuple[str, str], str]:
+        return found(monkeypatch, [seen("a", 0, 99, (0, 99), file="t-00001.pcap"), second])[1]
+
+    at_once = seen("a", 50, 149, (50, 149), file="t-00002.pcap")
+    assert names(at_once) == {("p", "t-00001.pcap"): "t-00001", ("p", "t-00002.pcap"): "t-00002"}
+    assert names({**at_once, "first": 100}) == {}
+    assert names({**at_once, "least": 100}) == {}
+    assert names({**at_once, "incarnation": 2}) == {}

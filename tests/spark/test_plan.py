@@ -10,7 +10,7 @@ import pytest
 
 from spark.read import partitions
 from spark.session import ADAPTIVE, PARTITIONS, SMALL_BYTES, suit
-from spark.source import PACKED, packed, size_of, total_size
+from spark.source import packed, size_of, total_size
 from tests.spark.captures import GOLDEN, frame, pcap
 
 
@@ -31,8 +31,17 @@ def test_a_compressed_file_counts_for_more(tmp_path: Path) -> None:
     plain, small = tmp_path / "a.pcap", tmp_path / "b.pcap.gz"
     plain.write_bytes(bytes(100))
     small.write_bytes(bytes(100))
-    assert (size_of(str(plain)), size_of(str(small))) == (100, 100 * PACKED)
-    assert total_size([f"file:{tmp_path}"]) == 100 + 100 * PACKED
+    assert (size_of(str(plain)), size_of(str(small)), size_of(str(tmp_path / "deleted.pcap"))) == (100, 800, 0)
+    assert total_size([f"file:{tmp_path}"]) == 900
+
+
+def test_a_task_reads_16_megabytes_of_small_files() -> None:
+    def tasks(*sizes: int) -> list[int]:
+        parts: list[Any] = [SimpleNamespace(start=7, stop=7 + size) for size in sizes]
+        return [len(task.parts) for task in packed(parts)]
+
+    assert tasks(8 << 20, 8 << 20, 1, (16 << 20) - 1, 1, 17 << 20, 1) == [2, 2, 1, 1, 1]
+    assert tasks(0, 8 << 20, (8 << 20) + 1) == [2, 1]
 
 
 class Context:

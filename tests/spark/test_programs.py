@@ -20,8 +20,11 @@ from spark.analyze.sealed import add_sealed, only_sealed, sealed_lines
 from spark.read import CaptureError
 from spark.replay import __main__ as replay
 from spark.replay.engine import Replayed
+from spark.source import total_size
+from tests.golden.seal import FOLDER, KEY
+from tests.spark.captures import frame, pcap
 from tests.spark.recordings import RECORDED
-from tests.spark.rows import restored
+from tests.spark.rows import read, restored
 from tests.spark.test_recorded_words import NS, life, pair, result
 
 SEALED_FILE = {"file": "a.pcap", "skipped": "7 sealed", "dropped": None, "fault": None}
@@ -264,6 +267,35 @@ def test_frames_that_were_converted_have_no_size_and_no_captures(ran: Run, monke
     _, connect = ran(analyze.main, ["frames", "--output", "/o"])
     connect.assert_called_once_with(None)
     assert analysed.call_args.args[3:] == (False, ())
+
+
+def test_sealed_captures_are_opened_for_the_time_of_an_analysis(
+    ran: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sealed, asked, sizes = tmp_path / "sealed.pcap", list[Path](), list[int]()
+    sealed.write_bytes(pcap([frame((FOLDER / "announcement.sealed").read_bytes())]))
+    key, wrong = tmp_path / "plant.key", tmp_path / "wrong.key"
+    for path, text in ((key, KEY.read_bytes()), (wrong, b"no key")):
+        path.write_bytes(text)
+        path.chmod(0o600)
+
+    def run(_: Any, arguments: Any, __: Any, is_ahead: bool, captures: list[str]) -> Any:
+        assert captures == arguments.captures
+        asked.extend(map(Path, captures))
+        sizes.append(total_size(captures))
+        assert [tally.datagrams for _, tally in map(read, asked)] == [1]
+        return result()
+
+    monkeypatch.setattr(analyze, "is_worth_it", lambda size, master: False)
+    monkeypatch.setattr(analyze, "run", run)
+    assert read(sealed)[1].datagrams == 0
+    _, connect = ran(analyze.main, [str(sealed), "--output", "/o", "--key", str(key)])
+    connect.assert_called_once_with(*sizes)
+    assert asked[0].name == "sealed.pcap"
+    assert not asked[0].exists()
+    for name in ("missing.key", "wrong.key"):
+        with pytest.raises(CaptureError, match=name):
+            ran(analyze.main, [str(sealed), "--output", "/o", "--key", str(tmp_path / name)])
 
 
 @pytest.mark.parametrize(("words", "mode"), [([], "errorifexists"), (["--overwrite"], "overwrite")])
