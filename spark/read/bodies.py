@@ -187,14 +187,21 @@ def _consensus(body: bytes) -> list[Consensus] | None:
     for entry in groups if isinstance(groups, list) else ():
         if _group(entry) is None:
             return None
-        lengths = entry.get("lengths") or [entry["length"]] * entry.get("count", 1)
         is_model = entry["topic"].startswith(MODEL.decode())
-        for length in lengths:
+        for length in _lengths(entry, len(body) - position):
             if is_model:
                 said = _said(entry["topic"], _parsed(body[position : position + length].partition(b"\n")[0]))
                 found += [] if said is None else [said]
             position += length
     return found or None
+
+
+def _lengths(entry: dict[str, Any], room: int) -> list[int]:
+    """Return the lengths of a group's messages, as many as are in `room` bytes. Any number may be claimed."""
+    if "lengths" in entry:
+        return entry["lengths"]  # type: ignore[no-any-return]
+    length = entry["length"]
+    return [length] * min(entry.get("count", 1), max(0, room) // length + 1) if length else []
 
 
 def _said(topic: str, array: Any) -> Consensus | None:

@@ -14,7 +14,10 @@ except ImportError:
 
     def loads(data: bytes, /) -> Any:  # type: ignore[misc]
         """Parse a document. Raises ValueError for any other bytes."""
-        return json.loads(data, parse_constant=_refuse)
+        try:
+            return json.loads(data, parse_constant=_refuse)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
 
 
 __all__ = ["loads"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 from collections import Counter
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from spark.read import parse
+from spark.read.entries import LARGEST_HEADER
 from spark.read.header import INTEGERS, TEXTS, MalformedHeaderError, interpret
 from spark.read.records import PADDING
 from spark.read.templates import FEW, Decoder, _alike
@@ -38,12 +42,40 @@ def decode(texts: list[bytes]) -> tuple[list[dict[str, Any] | None], Counter[str
 
 def test_headers_that_differ_in_digits_alone_are_one_group_unless_their_senders_differ() -> None:
     texts = [b'{"glue":[1,"%s",%d],"%s":%d}' % (id.encode(), n, key, n)
-             for n in (1, 7) for key in (b"a", b"b") for id in IDS[:2]]  # fmt: skip
+             for n in (0, 9) for key in (b"a", b"b") for id in IDS[:2]]  # fmt: skip
     width = max(map(len, texts)) + 7
     heads = np.array([[*text.ljust(width // 8 * 8, b"\0")] for text in texts], np.uint8)
     groups = _alike(heads, np.array(list(map(len, texts))))
     assert sorted(rows.tolist() for _, rows in groups) == [[0, 4], [1, 5], [2, 6], [3, 7]]
     assert len({key for key, _ in groups}) == 4
+
+
+def grouped(texts: list[bytes]) -> list[list[int]]:
+    """The rows that are alike, with all texts in one block."""
+    heads = np.zeros((len(texts), 192), np.uint8)
+    for row, text in enumerate(texts):
+        heads[row, : len(text)] = np.frombuffer(text, np.uint8)
+    return sorted(rows.tolist() for _, rows in _alike(heads, np.array(list(map(len, texts)))))
+
+
+@pytest.mark.parametrize("network", [b"1", b"65535", b"65535" + b" " * 9])
+def test_every_digit_of_a_sender_counts_wherever_it_stands(network: bytes) -> None:
+    ids = [b"1234567890123456", b"2234567890123456", b"1234567890123457", b"123456789012345f"]
+    texts = [b'{"glue":[1,%s,"%s",%d]}' % (network, id, number) for number in (5, 6) for id in ids]
+    assert grouped(texts) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert grouped([texts[0], texts[0] + b"]"]) == [[0], [1]]
+    assert grouped([texts[0].replace(b"5]", b"15]"), texts[0]]) == [[0], [1]], "a number of another width"
+
+
+def test_more_groups_than_16_bits_can_number_stay_apart() -> None:
+    count = (1 << 16) + 1
+    heads = np.zeros((count + 1, 192), np.uint8)
+    for byte in range(3):
+        heads[:count, byte] = ord("a") + (np.arange(count) >> 6 * byte) % 64
+    heads[count] = heads[0]
+    groups = _alike(heads, np.full(count + 1, 3))
+    assert (len(groups), sum(len(rows) for _, rows in groups)) == (count, count + 1)
+    assert [rows.tolist() for _, rows in groups if len(rows) > 1] == [[0, count]]
 
 
 def naively(text: bytes) -> dict[str, Any] | None:
@@ -104,6 +136,7 @@ def test_numbers_of_a_template_are_each_row_s_own() -> None:
         (b'{"glue":[1,1,"e36759dea8a54260",1,1],"transport":["data",1]}\n', "malformed header"),
         (b'{"glue":[1,1,"e36759dea8a54260",1,1],"transport":7}\n', "malformed header"),
         (b'{"glue":[1,1,"e36759dea8a54260",1,1e3]}\n', "malformed header"),
+        (b'{"glue":[1,1,"e36759dea8a54260",1,555],"x":[NaN]}\n', "malformed header"),
     ],
 )
 def test_a_wrong_header_among_right_ones_is_counted(wrong: bytes, cause: str) -> None:
@@ -111,3 +144,49 @@ def test_a_wrong_header_among_right_ones_is_counted(wrong: bytes, cause: str) ->
     rows, skipped = decode([right] * 50 + [wrong] * 20 + [right] * 50)
     assert [row is None for row in rows] == [False] * 50 + [True] * 20 + [False] * 50
     assert +skipped == {cause: 20}
+
+
+HEADER = b'{"glue":[%s,%s,"e36759dea8a54260",1,%s]}\n'
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "cause"),
+    [
+        ((b"1", b"1", b"%d" % (2**53 - 1)), (b"1", b"1", b"%d" % 2**53), "malformed header"),
+        ((b"1", b"65535", b"5"), (b"1", b"65536", b"5"), "malformed header"),
+        ((b"1", b"10", b"5"), (b"1", b"01", b"5"), "malformed header"),
+        ((b"1", b"1", b"0"), (b"2", b"1", b"0"), "other version"),
+        ((b"1", b"1", b"0"), (b"0", b"1", b"0"), "other version"),
+    ],
+)
+def test_a_wrong_number_among_headers_of_the_same_form_is_refused(
+    right: tuple[bytes, ...], wrong: tuple[bytes, ...], cause: str
+) -> None:
+    for turn in (1, -1):
+        texts = [HEADER % numbers for numbers in [right, wrong, right, right][::turn] * FEW]
+        rows, skipped = decode(texts)
+        assert [row is not None for row in rows] == [True, False, True, True][::turn] * FEW
+        assert {row["counter"] for row in rows if row is not None} == {int(right[2])}
+        assert +skipped == {cause: FEW}
+
+
+def test_a_header_has_to_end_within_its_datagram_and_its_limit() -> None:
+    good = HEADER % (b"1", b"1", b"5")
+    full = good[:-2] + b" " * (LARGEST_HEADER - len(good)) + b"}\n"
+    rows, skipped = decode([full, full, full[:-2] + b" }\n", b"{" * LARGEST_HEADER, b"{" * (LARGEST_HEADER - 1)] * 2)
+    assert [row is not None for row in rows] == [True, True, False, False, False] * 2
+    assert +skipped == {"other UDP": 4, "cut short in the header": 2}
+    rows, skipped = decode([b"", good, good[:-1], b"\nnext", good])
+    assert [row is not None for row in rows] == [False, True, False, False, True]
+    assert +skipped == {"other UDP": 2, "cut short in the header": 1}, "what follows is of another datagram"
+
+
+def test_documents_are_parsed_alike_without_orjson(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "orjson", None)
+    plain = runpy.run_path(parse.__file__)["loads"]
+    for good in (b'{"a":[1,2.5,null,true,"\xc3\xa9"]}', b"[]", b"7"):
+        assert plain(good) == parse.loads(good)
+    for wrong in (b"[NaN]", b"[Infinity]", b"-Infinity", b"{", b"", b'"\xff"', b"[" * 100_000):
+        for one in (plain, parse.loads):
+            with pytest.raises(ValueError):  # noqa: PT011
+                one(wrong)

@@ -57,10 +57,25 @@ def test_every_link_leads_to_the_datagram(link: int, version: int) -> None:
 def test_each_frame_that_is_left_out_is_counted_once() -> None:
     good = ethernet(V4)
     others = {
-        "not IP": [bytes(60)] * 2,
-        "cut short": [b"\1" * 3, good[:33], ethernet(V6)[:40], ethernet(V6)[:61], good[:12] + b"\x86\xdd" + V4],
+        "not IP": [bytes(60), bytes(34)],
+        "cut short": [
+            b"\1" * 3,
+            bytes(33),
+            good[:33],
+            ethernet(V6)[:40],
+            ethernet(V6)[:61],
+            good[:12] + b"\x86\xdd" + V4,
+            good[:12] + b"\x86\xdd\x50" + V6[1:],
+            ethernet(ipv4(PAYLOAD[:7], fragment=8)),
+            ethernet(ipv4(PAYLOAD[:7], protocol=6)),
+        ],
         "not UDP": [ethernet(ipv4(PAYLOAD, protocol=6)), ethernet(ipv6(PAYLOAD, protocol=6))] * 2,
-        "IP fragment": [ethernet(ipv4(udp(PAYLOAD), fragment=8)), ethernet(ipv6(udp(PAYLOAD), protocol=44))] * 3,
+        "IP fragment": [
+            ethernet(ipv4(udp(PAYLOAD), fragment=8)),
+            ethernet(ipv6(udp(PAYLOAD), protocol=44)),
+            ethernet(ipv4(PAYLOAD, protocol=6, fragment=8)),
+        ]
+        * 3,
     }
     found, skipped = unwrapped(good, *(one for some in others.values() for one in some), good)
     assert skipped == {cause: len(some) for cause, some in others.items()}
@@ -138,6 +153,8 @@ def sent(counter: int, size: int = 100, life: int = 7, within: bytes = b"", spac
 
 
 BEGINNING = len(sent(1, 0)) - len(b",1]}\n")
+CUT = sent(1, 0)[: BEGINNING + 1]
+"""A header up to the comma before its number."""
 
 
 @pytest.mark.parametrize(
@@ -162,6 +179,10 @@ BEGINNING = len(sent(1, 0)) - len(b",1]}\n")
         (sent(1) + sent(2) + sent(3), 250, [(1, 100), (2, 100), (3, 100)]),
         (sent(1) + sent(2) + sent(3), 205, [(1, 100), (2, 100)]),
         (b"x" + sent(1) + sent(2), 0, []),
+        (sent(1) + sent(2) + CUT + b" " * 30, 0, [(1, 100), (2, 100)]),  # what is no number yet may become one
+        (sent(1) + sent(2) + CUT + b" " * 31, 0, [(1, 232 + BEGINNING)]),
+        (sent(1) + sent(2) + CUT + b"3".rjust(30) + b"]}\n", 0, [(1, 100), (2, 100), (3, BEGINNING + 34)]),
+        (sent(1) + sent(2) + CUT + b"3".rjust(31) + b"]}\n", 0, [(1, 235 + BEGINNING)]),
     ],
 )
 def test_a_train_is_known_by_equal_distances_and_rising_numbers_of_a_life(

@@ -7,6 +7,7 @@ from struct import pack
 import numpy as np
 import pytest
 
+from spark.read import resync
 from spark.read.records import LARGEST_RECORD, MAXIMUM_SNAPSHOT, PADDING, Bytes
 from spark.read.resync import NEAR, REACH, is_chain, is_record_chain, next_block, next_record
 
@@ -69,6 +70,27 @@ def test_a_block_has_a_length(length: int, is_sound: bool) -> None:
     assert (is_chain(memoryview(data), len(data), 0, "<", True) is True) == is_sound
 
 
+@pytest.mark.parametrize("length", [12, LARGEST_RECORD])
+def test_a_block_of_any_length_may_be_the_first_behind_damage(length: int) -> None:
+    assert found(b"\xff" + block(length=length) + block()) == (1, True)
+
+
+def test_the_first_byte_is_no_start_and_a_chain_is_measured_from_its_own() -> None:
+    one, noise = block(), b"\xff" * (REACH - 20)
+    assert found(one + one) == (16, True)
+    assert found(noise + one + b"\xff" * 20) == (len(noise) + 36, False), "as far from the beginning as a chain is long"
+    assert after(record() + record()) == (36, True)
+    assert after(noise + record() + b"\xff" * 20) == (len(noise) + 56, False)
+    assert after(b"\xff" * 10, over=False) == (0, False)
+
+
+def test_behind_the_likeness_of_a_section_only_a_section_will_do() -> None:
+    one, false = block(), section()[:12] + b"\xff" * 20
+    assert found(b"\xff" + false + one + one) == (1 + len(false) + 32, False)
+    assert found(b"\xff" + false + one + section() + one) == (1 + len(false) + 16, True)
+    assert found(b"\xff" + one + section() + one) == (1, True), "a block before it is as good"
+
+
 def test_a_chain_is_long_enough_at_its_reach() -> None:
     short = REACH // 4 * 4
     for length, is_sound in ((short, False), (short + 4, True)):
@@ -129,3 +151,42 @@ def test_the_header_of_a_damaged_record_tells_where_the_next_one_starts() -> Non
         damaged = b"\xff" * 16 + bytes(14) + header.ljust(20, b"\0") + inner
         assert after(damaged + end, link=1) == (len(damaged), True)
         assert after(damaged + end) == (16 + 14 + 20, True), "else what is in the payload is taken"
+
+
+LINK_HEADERS = {1: 14, 113: 16, 276: 20, 0: 4, 108: 4, 101: 0, 12: 0, 229: 0}
+
+
+@pytest.mark.parametrize("link", [*LINK_HEADERS, 147])
+def test_the_header_of_a_damaged_record_is_behind_that_of_its_link(link: int) -> None:
+    inner = record(captured=4) * 2
+    before = b"\xff" * 16 + bytes(LINK_HEADERS.get(link, 0))
+    damaged = before + (bytes((0x45, 0)) + (20 + len(inner)).to_bytes(2, "big")).ljust(20, b"\0") + inner
+    place = len(damaged) if link in LINK_HEADERS else len(before) + 20
+    assert after(damaged + record() + record(), link=link) == (place, True)
+
+
+@pytest.mark.parametrize(
+    ("header", "followed", "over", "told"),
+    [
+        (b"\x45\0\0\x3c", record() + record(), True, (76, True)),
+        (b"\x45\0\0\x3c", record() + record(), False, (75, False)),  # the chain is not long enough yet
+        (b"\x45\0\0\x3c", record()[:16], False, (75, False)),  # its frame is yet to come
+        (b"\x45\0\0\x3c", record()[:15], False, (35, False)),  # nothing is known of it yet
+        (b"\x45\0\xff\xff", record() + record(), True, (36, True)),  # it would be behind all bytes
+        (b"\x55\0\0\x3c", record() + record(), True, (36, True)),  # this is no header of IP
+        (b"\x45\0\0\x3c", b"\xff" * 16 + record(), True, (92, True)),  # there is no record
+        (b"\x45\0\0\x3c", record() + b"\xff" * 16, True, (128, False)),  # no other follows on it
+    ],
+)
+def test_what_a_damaged_record_tells_counts_if_a_record_is_there(
+    header: bytes, followed: bytes, over: bool, told: tuple[int, bool]
+) -> None:
+    damaged = b"\xff" * 16 + header.ljust(20, b"\xff") + record(captured=4) * 2
+    assert after(damaged + followed, over, link=101) == told
+
+
+@pytest.mark.parametrize("shift", [1, 7, 8, 9, 15, 16, 17, 25])
+def test_a_record_is_found_in_whichever_window_it_starts(shift: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resync, "WINDOW", 8)
+    assert after(b"\xff" * shift + record() + record()) == (shift, True)
+    assert after(b"\xff" * shift + record(), over=False) == (shift - 1, False)
