@@ -1,7 +1,6 @@
-"""Settings to vary, by name: an endpoint's settings, keywords of the transport layer, and constants of its modules.
+"""Settings to vary, by name: an endpoint's settings, and constants of the modules of the transport layer.
 
     lease_intervals=2,3,5            a setting of docs/settings.md
-    parity=0,2                       a keyword of `glue.transport.Transport`
     round_trip.MAX_PROBE=0.05,0.25   a constant of a module in glue/transport: timers, windows, patience
 
 A module looks up a constant at each use. Therefore a constant is replaced in all modules during a simulation.
@@ -9,7 +8,6 @@ A module looks up a constant at each use. Therefore a constant is replaced in al
 
 from __future__ import annotations
 
-import inspect
 import json
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,15 +20,8 @@ from typing import Any
 import glue.transport
 from glue.errors import ConfigurationError
 from glue.settings import PREFIX, SETTINGS, effective, variable
-from glue.stack import Identity
-from glue.transport import Transport
 
 VARIED = SETTINGS.keys() - {"name"}
-KEYWORDS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(Transport).parameters.items()
-    if isinstance(parameter.default, bool | int | float | str)
-}
 
 
 def modules() -> dict[str, ModuleType]:
@@ -55,8 +46,6 @@ def combinations(words: Sequence[str], settings_only: bool = False) -> list[dict
 
 
 def _is_transport(name: str) -> bool:
-    if name in KEYWORDS:
-        return True
     module, _, constant = name.rpartition(".")
     return constant.isupper() and isinstance(getattr(modules().get(module), constant, None), int | float)
 
@@ -83,20 +72,6 @@ def _number(name: str, value: str) -> Any:
         return json.loads(value)
     except ValueError:
         raise ValueError(f"{name}={value}: expected a number") from None
-
-
-def transport_factory(changed: Mapping[str, str]) -> dict[str, Any]:
-    """Return the keyword of an endpoint that replaces its transport, if keywords of the transport are changed."""
-    keywords = {
-        name: _number(name, value) for name, value in changed.items() if name in KEYWORDS and name not in VARIED
-    }
-    if not keywords:
-        return {}
-
-    def factory(who: Identity) -> Transport:
-        return Transport(endpoint_id=who.endpoint_id, **keywords)
-
-    return {"transport": factory}
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from glue.errors import WouldBlockError
 from glue.simulation import Conditions, Crossing, RecordedOutcomes, SimulatedEndpoint, World
 from glue.topics.index import Index
 from spark.replay.offered import Offer, Offered
-from spark.replay.options import checked, constants, transport_factory
+from spark.replay.options import checked, constants
 
 SETTLE = 2.0  # seconds on a network without loss before the start, for discovery
 EARLY = 0.5  # seconds; the time of interests from before the first message
@@ -53,14 +53,13 @@ class _Run:
         self.world = World(seed)
         self.world.network.set_conditions(Conditions(delay=0.0005))
         settings = checked(changed)
-        self.endpoints = {
-            name: self.world.endpoint(name, **settings, **transport_factory(changed)) for name in offer.endpoints
-        }
+        self.endpoints = {name: self.world.endpoint(name, **settings) for name in offer.endpoints}
         self._offer = offer
         self._publishers = {name: _Publisher(self.world, one) for name, one in self.endpoints.items()}
         self._interests: Index[str] = Index()
         self._subscriptions: dict[tuple[str, str], Any] = {}
         self._latencies: list[float] = []
+        self._arrived: set[tuple[str, str, str, int]] = set()
         self._expected = 0
         self._sent: dict[tuple[Any, float, bytes], None] = {}
         self._bytes = self._resent = self._resends = 0
@@ -98,7 +97,9 @@ class _Run:
         self._publishers[offer.publisher].publish(offer)
 
     def _receive(self, name: str, message: Message) -> None:
-        if message.publisher != name and not message.retained:
+        key = name, message.publisher, message.topic, message.sequence
+        if message.publisher != name and not message.retained and key not in self._arrived:
+            self._arrived.add(key)  # several interests of an endpoint may fit one message
             asked = self._publishers[message.publisher].asked[message.topic][message.sequence - 1]
             self._latencies.append(self.world.time - asked)
 
