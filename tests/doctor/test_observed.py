@@ -171,13 +171,15 @@ def test_the_state_of_interfaces_is_read(sysfs: Path, monkeypatch: pytest.Monkey
     written(sysfs / "eth0" / "statistics", rx_errors="5", tx_errors="1", rx_crc_errors="x")
     monkeypatch.setattr(socket, "if_nameindex", lambda: [(2, "eth0"), (3, "none")])
     assert machine.error_counters() == {"eth0": 6, "none": 0}
-    shown = Interface("eth0", 2, ipv4=("10.0.0.1",), mtu=1280, up=False, multicast=False, virtual=True)
+    shown = Interface(
+        "eth0", 2, ipv4=("10.0.0.1",), ipv6=("fe80::1",), mtu=1280, up=False, multicast=False, virtual=True
+    )
     monkeypatch.setattr(machine, "list_interfaces", lambda: [shown])
     monkeypatch.setattr(machine, "_with_prefix", lambda name, addresses: addresses)
     (found,) = machine.interfaces({"eth0": 7}, {"eth0": 8})
     assert (found.name, found.heard, found.errors, found.mtu, found.ipv4) == ("eth0", 7, 8, 1280, ("10.0.0.1",))
     assert (found.up, found.multicast, found.loopback, found.virtual) == (False, False, False, True)
-    assert found.carrier
+    assert (found.carrier, found.kind, found.ipv6, found.power_saving) == (True, "", ("fe80::1",), None)
     assert machine.interfaces({}, {})[0].errors == 0
 
 
@@ -278,3 +280,68 @@ def test_paths_need_their_names_and_are_bounded() -> None:
     assert (one.peer, one.link, one.carries, one.answers, one.round_trip, one.loss) == (
         "a", "eth0", False, False, 0.5, 0.0,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("told", [None, 7, [], {"links": 7}, {"links": None}])
+def test_an_endpoint_that_tells_no_paths_has_none(told: Any) -> None:
+    assert with_paths(BARE, told) is BARE
+
+
+def test_a_path_carries_data_if_it_is_the_one_in_use_and_has_its_loss() -> None:
+    path = {"link": "eth0", "answers": True, "round_trip": 0.5, "loss": 0.25}
+    peer = {"name": "a", "link": "eth0", "paths": [path, {**path, "link": "wlan0"}]}
+    found = with_paths(BARE, {"links": {}, "peers": [peer]}).paths
+    assert [(one.link, one.carries, one.answers, one.loss) for one in found] == [
+        ("eth0", True, True, 0.25), ("wlan0", False, True, 0.25),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "report", [None, 7, {}, {"unix_time": "now"}, {"network": 7, "counters": 7}, {"network": {"receive_buffer": 7}}]
+)
+def test_what_a_report_does_not_tell_stays_unknown(report: Any) -> None:
+    assert endpoint_seen(BARE, report, 1000.0, 0.5) == BARE
+
+
+def test_a_datagram_with_half_an_identity_has_none() -> None:
+    listener = Listener(GROUP)
+    for port, entry in enumerate(('1,1,"a"', '1,1,"a","4"', "1,1,7,4")):
+        listener.take(f'{{"glue":[{entry}]}}\n{{"name":"x"}}'.encode(), ("10.0.0.2", port), "eth0", 1)
+    assert [(one.version, one.id, one.name) for one in listener.senders(None)[0]] == [(1, None, "")] * 3
+    for incarnation in (1, 2, 2, 3):
+        listener.take(plain("b0", incarnation), ("10.0.0.3", 1), "eth0", 1)
+    assert listener.senders(None)[0][-1].lives == 2
+
+
+def test_a_listener_takes_what_comes_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener(GROUP)
+    listener._indexes = {3: "eth0"}
+    pktinfo = (socket.IPPROTO_IP, listening.IP_PKTINFO, struct.pack("@iII", 3, 0, 0))
+    answers: list[Any] = [(plain("b0", 1), [pktinfo], 0, ("10.0.0.2", 5)), OSError(), (b"junk", [], 0, ("10.0.0.3", 6))]
+    readable, waited = [True, False, True, True], list[float]()
+
+    def received(size: int, room: int) -> Any:
+        assert (size, room) == (65_536, 256)
+        answer = answers.pop(0)
+        if not answers:
+            listener.stop()
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    opened: Any = SimpleNamespace(recvmsg=received, close=lambda: None)
+    listener._socket = opened
+
+    def select(read: list[Any], write: list[Any], broken: list[Any], timeout: float) -> tuple[list[Any], ...]:
+        assert (read, write, broken) == ([opened], [], [])
+        waited.append(timeout)
+        return (read if readable.pop(0) else [], [], [])
+
+    monkeypatch.setattr("select.select", select)
+    monkeypatch.setattr(listening, "time", SimpleNamespace(sleep=waited.append))
+    listener._listen()
+    assert waited == [0.1, 0.1, 0.1, 0.01, 0.1]
+    assert [(one.address, one.interface) for one in listener.senders(None)[0]] == [
+        ("10.0.0.2", "eth0"),
+        ("10.0.0.3", ""),
+    ]
