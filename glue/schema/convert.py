@@ -138,7 +138,13 @@ def _tuple(arguments: Sequence[Any], where: str, depth: int) -> tuple[Schema, Co
     def convert(value: Any) -> Any:
         if not isinstance(value, list) or len(value) != count:
             raise MismatchedValueError(f": expected a list of {count}, got {_shown(value)}")
-        return tuple(make(one) for (_, make), one in zip(parts, value, strict=True))
+        made = []
+        for place, (_, make) in enumerate(parts):
+            try:
+                made.append(make(value[place]))
+            except MismatchedValueError as error:
+                raise _within(f"[{place}]", error) from None
+        return tuple(made)
 
     schema = {"type": "array", "prefixItems": [inner for inner, _ in parts], "minItems": count, "maxItems": count}
     return schema, convert
