@@ -226,6 +226,8 @@ def test_a_receiver_waits_for_all_that_may_come_and_asks_for_sizes_if_they_are_t
     opened: Any = SimpleNamespace(fileno=lambda: 7, recvmsg_into=nothing, recvmsg=nothing)
     receiver = Receiver(opened, coalescing, Counter(), None, [5, 6])
     assert registered == [(fileno, select.POLLIN) for fileno in (7, 5, 6)]
+    first = receiver.reads, receiver.coalesced, receiver.rested, receiver.streams, receiver.kept, receiver.source
+    assert first == (0, False, False, False, None, ())
     assert ([*receiver.receive(8, patient=True)], receiver.glance()) == ([], None)
     assert (asked, receiver.reads, receiver.statistics) == ([room] * 2, 0, {})
 
