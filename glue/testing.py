@@ -105,7 +105,6 @@ class Context:
     def deactivate(self) -> None:
         """Put the receiver away, as after its idle time."""
         self._run(self._activation.deactivate())
-        self._activation.rest()
 
     def _handle(self, mail: Any) -> None:
         before, activation = len(self.errors), self._activation

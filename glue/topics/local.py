@@ -33,10 +33,6 @@ class LocalDeliveries:
         """Name, id and incarnation of this endpoint."""
         return self._identity
 
-    def __bool__(self) -> bool:
-        """Whether anything waits."""
-        return bool(self.waiting)
-
     def add(self, delivery: Delivery, expires: float, size: int) -> None:
         """Queue a delivery of `size` bytes that expires then (monotonic seconds)."""
         self._statistics["messages to oneself"] += len(delivery.payloads)

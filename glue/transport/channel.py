@@ -325,8 +325,6 @@ class Channel(ChannelState):
 
         They are lost for this cause; if there is none, they take another way.
         """
-        if peer not in self.members:
-            return 0
         unsent = [pending.item for pending in self._queue]
         self.outcomes.acknowledged(self.awaited, self.members)
         self.outcomes.removed(self.flights, self.awaited, unsent, self.members[peer], cause)

@@ -54,6 +54,19 @@ def test_gaps_are_what_is_missing(intervals: list[tuple[int, int]], start: int, 
     assert all(before < after for (_, before), (after, _) in pairwise(gaps))
 
 
+@given(st.lists(INTERVALS, max_size=10), INTERVALS)
+def test_removing_leaves_what_is_outside_and_what_is_common_is_in_the_set(
+    intervals: list[tuple[int, int]], removed: tuple[int, int]
+) -> None:
+    ranges = RangeSet()
+    for interval in intervals:
+        ranges.add(*interval)
+    plain = members(intervals)
+    assert ranges.common(range(90)) == sorted(plain)
+    ranges.remove(*removed)
+    agree(ranges, plain - members([removed]))
+
+
 def test_a_huge_range_costs_no_more_than_a_small_one() -> None:
     ranges = RangeSet()
     assert ranges.add(0, 1 << 52) == [(0, 1 << 52)]

@@ -17,6 +17,7 @@ from glue.topics.metadata import metadata_of
 from glue.topics.wills import parse_will, will_topic
 
 DIGESTS = ("0b54047b48bc02cc", "5b25d37149afe617", "962a339c8b7450d8")
+NAMES_64 = [str(number) for number in range(64)]
 OWNER = ("kit/chen ü", "0123456789abcdef", 10**19 - 1)
 
 
@@ -53,6 +54,10 @@ def test_sections_to_ask_for_have_names(sections: list[Any], is_right: bool) -> 
         ({}, None), ({"properties": {}}, None), ({"codec": "cbor"}, Metadata(None, "cbor")),
         ({"properties": {"a": "b"}}, Metadata({"a": "b"}, None)),
         ({"properties": {"a": "b"}, "codec": "cbor"}, Metadata({"a": "b"}, "cbor")),
+        ({"codec": 1}, Metadata(None, 1)), ({"codec": 65_535}, Metadata(None, 65_535)),
+        ({"codec": "ü" * 32}, Metadata(None, "ü" * 32)),
+        ({"properties": dict.fromkeys(NAMES_64, "")}, Metadata(dict.fromkeys(NAMES_64, ""), None)),
+        ({"properties": {"a": "ü" * 4095, "b": ""}}, Metadata({"a": "ü" * 4095, "b": ""}, None)),
     ],
 )  # fmt: skip
 def test_metadata_of_an_entry(entry: dict[str, Any], expected: Metadata | None) -> None:
@@ -67,7 +72,12 @@ def test_metadata_of_an_entry(entry: dict[str, Any], expected: Metadata | None) 
     ("entry", "fault"),
     [
         ({"properties": []}, "properties"), ({"properties": {"a": 1}}, "properties"), ({"codec": "n" * 300}, "codec"),
-        ({"codec": "cbor", "json": 1}, "codec"), ({"codec": ""}, "codec"),
+        ({"codec": "cbor", "json": 1}, "codec"), ({"codec": ""}, "codec"), ({"codec": 0}, "codec"),
+        ({"codec": 65_536}, "codec"), ({"codec": True}, "codec"), ({"codec": 1.0}, "codec"), ({"codec": []}, "codec"),
+        ({"codec": "ü" * 32 + "a"}, "codec"), ({"codec": "\ud800"}, "codec"),
+        ({"properties": {"a": "ü" * 4095, "b": "c"}}, "properties"), ({"properties": {"": "a"}}, "properties"),
+        ({"properties": dict.fromkeys([*NAMES_64, "a"], "")}, "properties"),
+        ({"properties": {"a": "\ud800"}}, "properties"), ({"properties": {1: "a"}}, "properties"),
     ],
 )  # fmt: skip
 def test_malformed_metadata_is_named(entry: dict[str, Any], fault: str) -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.contract import Delivery, Event, Missed, Subscribe
+from glue.contract import Delivery, Event, FrameGap, Missed, Subscribe
 from glue.topics import Topics
 from glue.topics.bundle import KEPT, SEQUENCE_LIMIT, MessageGroup, encode
-from glue.topics.streams import DOUBT, DOUBT_STEP, FASTEST, LEAP
-from tests.topics.parties import added, groups, inbound, message, topics, wants
+from glue.topics.streams import DOUBT, DOUBT_STEP, FASTEST, LEAP, NOT_SENT
+from tests.topics.parties import added, endpoint_id, groups, inbound, message, removed, topics, wants
 
 
 class Reader:
@@ -24,6 +24,7 @@ class Reader:
         self.now = 0.0
         self.heard: list[int] = []
         self.missed: list[int] = []
+        self.causes: list[str] = []
         self.layer.receive(0.0, [added("ann")])
         self.layer.send(0.0, [Subscribe("all", "#")])
 
@@ -48,6 +49,7 @@ class Reader:
         for event in events:
             if isinstance(event, Missed):
                 self.missed.append(event.count)
+                self.causes.append(event.cause)
             elif isinstance(event, Delivery):
                 fresh += range(event.sequence, event.sequence + len(event.payloads))
         self.heard += fresh
@@ -215,3 +217,26 @@ def test_an_older_live_message_is_too_late_also_after_a_replay_with_which_the_st
     assert reader.take(339) == []
     assert reader.take(341) == [341]
     assert reader.missed == []
+
+
+def test_a_gap_is_told_with_the_cause_for_which_the_peer_gave_frames_up_since_the_message_before() -> None:
+    reader = Reader()
+
+    def give_up(name: str, cause: str) -> None:
+        reader.layer.receive(reader.now, [FrameGap(endpoint_id(name), 3, cause)])
+
+    give_up("ann", "before everything")
+    reader.wait(1)
+    reader.take(1)
+    reader.take(3)
+    give_up("ann", "expired")
+    give_up("bob", "of another peer")
+    reader.wait(1)
+    reader.take(5)
+    reader.wait(1)
+    reader.take(7)
+    give_up("ann", "expired")
+    reader.layer.receive(reader.now, [removed("ann"), added("ann")])
+    reader.take(9)
+    assert reader.causes == [NOT_SENT, "expired", NOT_SENT, NOT_SENT]
+    assert reader.missed == [1, 1, 1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from glue.contract import Delivery, Subscribe, Unsubscribe
+from glue.contract import Delivery, Redeliver, Subscribe, Unsubscribe
 from glue.topics import Topics
 from glue.topics.bundle import KEEP, KEPT, MessageGroup, encode
 from glue.topics.retained import RETAINED_SIZE, RETAINED_VALUES, RetainedValue, RetainedValues
@@ -212,3 +212,25 @@ def test_a_live_message_that_its_own_replay_has_overtaken_is_not_heard_twice() -
 
 def sequences(delivery: Delivery) -> range:
     return range(delivery.sequence, delivery.sequence + len(delivery.payloads))
+
+
+def test_a_value_is_handed_over_again_to_its_subscriptions_unless_it_was_replaced() -> None:
+    layer = topics()
+    layer.receive(0.0, [added("ann", 4)])
+    data = encode([MessageGroup("a", 7, 1, [b"of ann"], 6, retain=KEEP)])
+    layer.send(0.0, [Subscribe("all", "#"), Subscribe("others'", "a", local=False), Subscribe("else", "b")])
+    layer.send(0.0, [message("a", b"1", retain=True), message("a", b"2", retain=True)])
+    layer.receive(0.0, [inbound("ann", data, incarnation=4)])
+
+    def again(name: str, incarnation: int, sequence: int, topic: str = "a") -> list[tuple[bytes, bool, list[object]]]:
+        layer.send(1.0, [Redeliver(topic, endpoint_id(name), incarnation, sequence)])
+        found = deliveries(layer.receive(1.0, [])[0])
+        return [(one.payloads[0], one.retained, [*one.tokens]) for one in found]
+
+    assert again("ann", 4, 7) == [(b"of ann", True, ["all", "others'"])]
+    assert again("self", 1, 2) == [(b"2", True, ["all"])]
+    for name, incarnation, sequence in (("ann", 4, 6), ("ann", 5, 7), ("self", 1, 1), ("self", 2, 2), ("bob", 4, 7)):
+        assert again(name, incarnation, sequence) == []
+    assert again("ann", 4, 7, "b") == []
+    layer.send(1.0, [Unsubscribe("all")])
+    assert again("self", 1, 2) == []

@@ -183,6 +183,19 @@ def test_unsampled_messages_keep_the_fast_path() -> None:
     assert layer.statistics["messages to nobody"] == 0
 
 
+def test_a_topic_that_nobody_watches_takes_no_place_of_a_sample_and_keeps_its_fast_path() -> None:
+    layer = topics()
+    layer.receive(0.0, [added("peer"), wants("peer", "#"), added("spy"), wants("spy", sampled(1000, 2, "a/#"))])
+    fast = TopicsFastPath(layer)
+    layer.send(0.0, [message("b", b"1")])
+    assert fast.send_one(0.0, message("b", b"2")) is not None
+    layer.send(0.0, [message("b", b"3"), message("a/1", b"4"), message("b", b"5"), message("a/2", b"6")])
+    assert layer.asking.limits.samples is not None
+    assert sorted(layer.asking.limits.samples._sampled) == ["a/1", "a/2"]
+    _, down = layer.receive(0.1, [])
+    assert [group.topic for group in groups(down)] == [sampled(1000, 2, "a/1"), sampled(1000, 2, "a/2")]
+
+
 def test_nothing_is_left_when_a_watcher_goes() -> None:
     wire = watched("kitchen")
     wire.send(0.0, "kitchen", message("a", b"1"))

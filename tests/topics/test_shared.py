@@ -97,6 +97,17 @@ def test_expired_jobs_are_dropped() -> None:
     assert dispatcher.count == 0
 
 
+def test_a_job_with_a_key_that_expires_while_its_member_has_no_room_is_dropped() -> None:
+    dispatcher = Dispatcher(counts := Counter[str]())
+    dispatcher.join("a")
+    for number in range(6):
+        dispatcher.offer(Numbers(number), 1, "key", 5.0 + number)
+    assert [numbers for _, numbers, _ in assigned(dispatcher)] == [(0,), (1,), (2,), (3,)]
+    dispatcher.acknowledge(9.5, "a", "lane", 0, 4)
+    assert [numbers for _, numbers, _ in assigned(dispatcher, 9.5)] == [(5,)]
+    assert (counts["shared messages expired"], dispatcher.count, dispatcher.size) == (1, 1, 1)
+
+
 def test_a_key_that_was_forgotten_gets_a_member_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEYS", 2)
     dispatcher = Dispatcher(Counter())
