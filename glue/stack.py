@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from glue.security import Key, MemberIdentity, Suite
     from glue.security.guard import Policy
 
-INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,535 bytes, each as "\\u0001", is 384 KiB
+INDEX_ROOM = 448 << 10
+"""Bytes that topics may add to a message: 384 KiB for a topic of 65,535 bytes, each as "\\u0001", and 50 KiB for a
+type, a codec and properties of such bytes."""
 
 
 class Secrets(Frozen):
