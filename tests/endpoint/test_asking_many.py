@@ -11,10 +11,12 @@ import pytest
 
 import glue
 import glue.aio
+from glue.aio.requests import Gate as AioGate
 from glue.contract import Delivery, Subscribe
 from glue.endpoint.message import Peer
 from glue.endpoint.owner import OwnerFunctions
 from glue.requests.wire import decode_request, encode_reply, reply_topic, request_topic, tail_of
+from glue.sync.requests import Gate, gathered
 
 B, C = "b" * 16, "c" * 16
 
@@ -188,3 +190,122 @@ def test_a_request_waits_for_room_until_its_time_is_over(monkeypatch: pytest.Mon
     with pytest.raises(glue.RequestTimeoutError) as caught:
         endpoint.request("t", b"x", timeout=0.001)
     assert str(caught.value) == "the request was not sent in time: full"
+
+
+@pytest.fixture
+def threaded() -> Any:
+    """A blocking endpoint that knows one responder of "t"."""
+    made: Any = glue.Endpoint("a", queue_limit=100_001)
+    made._driver, made._owner = Driver(made, False), OwnerFunctions(*[lambda *_: None] * 6)
+    made._core.requests.directory.add(B, "t")
+    return made
+
+
+def test_a_full_queue_is_looked_at_twenty_times_a_second_until_half_of_it_is_free(
+    threaded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, now, waits = threaded._driver, [100.0], list[Any]()
+
+    def wait_until(condition: Any, timeout: float) -> bool:
+        rooms = []
+        for backlog in (50_000, 50_001):
+            monkeypatch.setattr(type(threaded._core), "backlog", backlog)
+            rooms.append(condition())
+        waits.append((round(timeout, 6), rooms))
+        now[0] += timeout
+        return True
+
+    monkeypatch.setattr("glue.sync.requests.time.monotonic", lambda: now[0])
+    driver.wait_until, driver.fails = wait_until, [glue.WouldBlockError("full")] * 9
+    with pytest.raises(glue.RequestTimeoutError, match=r"^the request was not sent in time: full$"):
+        threaded._send("publication", 100.12)
+    assert waits == [(0.05, [True, False]), (0.05, [True, False]), (0.02, [True, False])]
+    assert len(driver.fails) == 5
+
+
+def test_with_asyncio_a_request_waits_for_room_until_its_time_is_over_too() -> None:
+    endpoint: Any = glue.aio.Endpoint("a")
+    driver = endpoint._driver = Driver(endpoint, True)
+    endpoint._owner = OwnerFunctions(*[lambda *_: None] * 6)
+    endpoint._core.requests.directory.add(B, "t")
+
+    async def full(publications: Any) -> None:
+        await asyncio.Event().wait()
+
+    driver.publish = full  # type: ignore[method-assign,assignment]
+    with pytest.raises(glue.RequestTimeoutError) as caught:
+        do(lambda: endpoint.request("t", b"x", timeout=0.001))
+    assert str(caught.value) == "the request was not sent in time: the queue is full"
+    assert len(endpoint._core.requests._requester) == 0
+
+
+def test_who_is_interrupted_as_it_waits_for_an_answer_waits_no_more(endpoint: Any, monkeypatch: Any) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    if isinstance(endpoint, glue.aio.Endpoint):
+        monkeypatch.setattr("glue.aio.requests.Gate.wait", interrupted)
+    else:
+        endpoint._driver.wait_for = interrupted
+    requests: list[Callable[[], Any]] = [
+        lambda: endpoint.request("t", b"x"), lambda: endpoint.request_all("t", b"x"),
+        lambda: endpoint.request_many("t", [b"x", b"y"]),
+    ]  # fmt: skip
+    for request in requests:
+        with pytest.raises(KeyboardInterrupt):
+            do(request)
+        assert len(endpoint._core.requests._requester) == 0
+
+
+def test_what_nobody_answers_in_time_is_told_at_its_time(endpoint: Any) -> None:
+    endpoint._driver.at_once = 0
+    with pytest.raises(glue.RequestTimeoutError):
+        do(lambda: endpoint.request("t", b"x", timeout=0.001))
+    (reply,) = do(lambda: endpoint.request_many("t", [b"x"], timeout=0.001))
+    assert isinstance(reply.error, glue.RequestTimeoutError)
+
+
+def test_an_address_is_asked_as_a_receiver(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def ask(self: Any, *given: Any) -> Any:
+        asked.append(given)
+        return endpoint._driver._done() if isinstance(self, glue.aio.Endpoint) else None
+
+    monkeypatch.setattr(type(endpoint), "ask", ask)
+    do(lambda: endpoint.request("s:sum/x", 5, 2.5))
+    assert asked == [("s:sum/x", 5, 2.5)]
+
+
+def test_a_slow_source_is_gathered_for_a_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("glue.sync.requests.time.monotonic", lambda: now[0])
+
+    def source(*pauses: float) -> Any:
+        for number, pause in enumerate(pauses):
+            now[0] += pause
+            yield number
+
+    assert gathered(source(5.0, 0.0004, 0.0005, 0.0003, 0.0), 99) == [0, 1, 2, 3]  # all that a millisecond gives
+    assert gathered(source(0.0, 0.0, 0.0, 0.0), 3) == [0, 1, 2]
+    assert gathered(source(5.0), 1) == [0]
+    assert gathered(source(), 9) == []
+
+
+def test_a_gate_opens_for_one_wait_however_many_calls_have_ended() -> None:
+    gate: Any = Gate()
+    assert not gate.wait(0.0)
+    gate.ended("call")
+    gate.ended("call")
+    assert gate.wait(float("inf"))
+    assert not gate.wait(0.0)
+
+    async def main() -> None:
+        gate: Any = AioGate()
+        assert await gate.wait(0.0) is False
+        gate.ended("call")
+        gate.ended("call")
+        assert await gate.wait(9.0) is True
+        assert await gate.wait(0.0) is False
+
+    asyncio.run(main())
