@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from glue.contract import Delivery, Publication
@@ -42,6 +43,7 @@ class SimulatedWriter:
         self._world = world
         self._is_alive = is_alive
         self._due: float | None = None
+        self._plans = 0
         self._is_closed = False
 
     def submit(self, delivery: Delivery) -> None:
@@ -73,19 +75,23 @@ class SimulatedWriter:
         self.keeping.close(self._host.now)
 
     def _schedule(self) -> None:
-        deadline = self.keeping.deadline
+        now, deadline = self._host.now, self.keeping.deadline
         if deadline < float("inf") and (self._due is None or deadline < self._due):
-            self._due = max(deadline, self._host.now)
-            self._world.after(max(deadline - self._host.now, 0.0) + STEP, self._commit)
+            self._plan(max(deadline, now), max(deadline - now, 0.0) + STEP)
 
-    def _commit(self) -> None:
-        self._due = None
-        if self._is_closed or not self._is_alive():
+    def _plan(self, due: float, delay: float) -> None:
+        """Commit after a delay, unless something is due earlier: of several plans, only the last one counts."""
+        self._due = due
+        self._plans += 1
+        self._world.after(delay, partial(self._commit, self._plans))
+
+    def _commit(self, plan: int) -> None:
+        if plan != self._plans or self._is_closed or not self._is_alive():
             return
         if self._host.is_paused:
-            self._due = self._host.now + PAUSED
-            self._world.after(PAUSED, self._commit)
+            self._plan(self._host.now + PAUSED, PAUSED)
         else:
+            self._due = None
             self.keeping.commit(self._host.now, self._host.unix_time)
             self._schedule()
 

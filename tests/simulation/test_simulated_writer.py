@@ -15,12 +15,13 @@ DUE = 0.005
 
 
 class Log:
-    """Something that keeps: a sync is due `DUE` seconds after what is stored."""
+    """Something that keeps: a sync is due `DUE` seconds after what is stored, and once more at `rest`."""
 
     def __init__(self) -> None:
         self.deadline = inf
         self.did: list[tuple[str, Any]] = []
         self.committed: list[tuple[float, float]] = []
+        self.rest = inf
 
     def store(self, now: float, deliveries: list[Any]) -> None:
         self.did.append(("store", deliveries))
@@ -32,7 +33,7 @@ class Log:
 
     def commit(self, now: float, unix_time: float) -> None:
         self.committed.append((now, unix_time))
-        self.deadline = inf
+        self.deadline = self.rest if now < self.rest else inf
 
     def close(self, now: float) -> None:
         self.did.append(("close", now))
@@ -113,6 +114,24 @@ def test_what_is_called_is_called_soon_and_may_make_a_sync_due() -> None:
     assert desk.log.did == [("store", ["called"])]
     desk.world.run(DUE + 2 * STEP)
     assert len(desk.log.committed) == 1
+
+
+def test_it_commits_once_for_what_is_planned_several_times() -> None:
+    desk = Desk()
+    desk.writer.submit("first")
+    desk.host.pause()
+    desk.world.run(0.02)
+    desk.host.resume()
+    desk.writer.store(["second"])
+    desk.world.run(1.0)
+    assert desk.synced == [1.02 + STEP], "not again when the pause was to be looked at"
+    again = Desk()
+    again.log.rest = 71.0
+    for _ in range(5):
+        again.writer.store([])
+        again.world.run(1.0)
+    again.world.run(60.0)
+    assert len(again.synced) == 5 + 1, "each sync plans the next cleaning, which happens once"
 
 
 @pytest.mark.parametrize("how", ["closed", "dead"])
