@@ -145,6 +145,21 @@ def test_wrapped_topics_stand_for_what_they_carry() -> None:
     assert asked_by("$glue/responder/a/b") == ("respond", "a/b")
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "levels", "verb"),
+    [
+        ("limited", 1, "subscribe"), ("sample", 2, "subscribe"), ("share", 3, "subscribe"), ("responder", 0, "respond"),
+        ("request", 1, "respond"), ("publisher", 1, "publish"), ("will", 4, "publish"), ("keeper", 2, "keep"),
+        ("qos/offer", 1, "publish"), ("qos/request", 1, "subscribe"),
+    ],
+)  # fmt: skip
+def test_of_a_wrapped_topic_the_rules_see_the_one_inside(wrapper: str, levels: int, verb: str) -> None:
+    before = "".join(f"/{number}" for number in range(levels))
+    assert asked_by(f"$glue/{wrapper}{before}/home/+/lamp") == (verb, "home/+/lamp")
+    assert asked_by(f"$glue/{wrapper}{before}/x") == (verb, "x")
+    assert asked_by(f"$glue/{wrapper}{before}") is None
+
+
 def test_only_keepers_of_a_topic_acknowledge_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ACKNOWLEDGED == 4096
     guard, hall = Door(1).guard, "h" * 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from itertools import pairwise
 from random import Random
@@ -42,6 +43,15 @@ class Seen:
             self.first = first + count - 1  # all below the first counts as seen, and so does it
         self.highest = max(self.highest, first + count - 1)
         self.seen.update(range(first, first + count))
+
+
+def test_a_window_takes_no_more_memory_however_far_it_moves() -> None:
+    window = ReplayWindow()
+    for number in range(0, 4000 * 200, 4000):
+        window.accept(number, 2)
+    assert sys.getsizeof(window._seen) < 2 * WIDTH / 8
+    assert not window.is_new(4000 * 199)
+    assert window.is_new(4000 * 199 - 1)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -134,6 +134,20 @@ def test_conditions_out_of_range_are_refused_by_name(values: dict[str, float]) -
         Conditions(**values)  # type: ignore[arg-type]
 
 
+def test_conditions_that_are_not_named_change_nothing() -> None:
+    assert Conditions().is_plain
+    assert Conditions(delay=0.0, reorder_delay=0.0, queue=0.0).is_plain
+    for conditions in ({"loss": 1.0}, {"corrupt": 0.1}, {"duplicate": 0.1}, {"jitter": 0.1}, {"reorder": 1.0},
+                       {"rate": 1.0}, {"burst": Burst(enter=0.0, leave=0.0)}):  # fmt: skip
+        assert not Conditions(**conditions).is_plain
+    assert [now for now, *_ in train_under(Conditions(duplicate=1.0)).trains] == [0.0005] * 41
+    assert [now for now, *_ in train_under(Conditions(reorder=1.0)).trains] == [0.0055]
+    assert train_under(Conditions(burst=Burst(enter=1.0, leave=0.0))).trains == []
+    slow = train_under(Conditions(rate=1420.0))  # each of them takes a tenth of a second: one leaves, one waits
+    assert [now for now, *_ in slow.trains] == pytest.approx([0.1005, 0.2005])
+    assert slow.numbers == [0, 1]
+
+
 def test_a_burst_out_of_range_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match=r"leave=2: expected a probability"):
         Burst(enter=0.1, leave=2)
