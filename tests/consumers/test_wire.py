@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from glue.consumers.position import Position
 from glue.consumers.wire import check_name, consumer_of, done_entries, encode, entries, member_of, number, parse, text
 from glue.history.wire import MalformedError
 from glue.topics.bundle import MessageGroup
+from tests.support.bounds import Limit, check_limit
 
 GREATEST = (1 << 53) - 1
 
@@ -20,31 +20,31 @@ def head_of(size: int) -> bytes:
     return b'{"a":"' + b"x" * (size - 8) + b'"}\n'
 
 
-GOOD_AND_WRONG: list[tuple[Callable[[Any], Any], list[Any], list[Any]]] = [
-    (lambda size: consumer_of({"name": "n" * size, "pattern": "a/#"}), [1, 200], [0, 201]),
-    (lambda name: consumer_of({"name": name, "pattern": "a"}), ["n"], ["a/b", "+", "#", "\0", 7, None]),
-    (lambda pattern: consumer_of({"name": "n", "pattern": pattern}), ["a", "a/+"], ["", "#/a", 7, None]),
-    (lambda size: member_of({"member": "m" * size}), [1, 100], [0, 101]),
-    (lambda size: text({"key": "k" * size}, "key"), [1, 1000], [0, 1001]),
-    (number, [0, 1, GREATEST], [-1, GREATEST + 1, True, 1.0, "1", None]),
-    (lambda value: number(value, 2), [2], [1]),
-    (lambda count: entries({"shares": [[1]] * count}, "shares", 1), [0, 4096], [4097]),
-    (lambda width: entries({"shares": [[1] * width]}, "shares", 5), [5], [0, 4, 6]),
-    (lambda value: entries({"shares": value}, "shares", 1), [[[1]]], [[1], {}, "x", None]),
-    (lambda one: done_entries({"shares": [one]}, "shares"), [[1, 1, 1], [2, 3, 4]], [[0, 1, 1], [1, 0, 1], [1, 2, 1]]),
-    (lambda size: parse(head_of(size)), [8, (1 << 20) - 1], [1 << 20]),
-    (parse, [b"{}\n"], [b"{}", b"[]\n", b"{\n", b"{}\nx", "{}\n", None]),
+LIMITS: list[Limit] = [
+    ("name", lambda size: consumer_of({"name": "n" * size, "pattern": "a/#"}), [1, 200], [0, 201]),
+    ("name", lambda name: consumer_of({"name": name, "pattern": "a"}), ["n"], ["a/b", "+", "#", "\0", 7, None]),
+    ("pattern", lambda pattern: consumer_of({"name": "n", "pattern": pattern}), ["a", "a/+"], ["", "#/a", 7, None]),
+    ("member", lambda size: member_of({"member": "m" * size}), [1, 100], [0, 101]),
+    ("key", lambda size: text({"key": "k" * size}, "key"), [1, 1000], [0, 1001]),
+    ("integer", number, [0, 1, GREATEST], [-1, GREATEST + 1, True, 1.0, "1", None]),
+    ("integer", lambda value: number(value, 2), [2], [1]),
+    ("shares", lambda count: entries({"shares": [[1]] * count}, "shares", 1), [0, 4096], [4097]),
+    ("shares", lambda width: entries({"shares": [[1] * width]}, "shares", 5), [5], [0, 4, 6]),
+    ("shares", lambda value: entries({"shares": value}, "shares", 1), [[[1]]], [[1], {}, "x", None]),
+    ("shares", lambda one: done_entries({"shares": [one]}, "shares"), [[1, 1, 1], [2, 3, 4]], [[1, 2, 1]]),
+    ("integer", lambda one: done_entries({"shares": [one]}, "shares"), [], [[0, 1, 1], [1, 0, 1], [1, 1, 0]]),
+    ("no line feed", lambda size: parse(head_of(size)), [8, (1 << 20) - 1], [1 << 20]),
+    ("no line feed", parse, [b"{}\n"], [b"{}", b"", b"x"]),
+    ("no object", parse, [b"{}\n"], [b"[]\n", b"1\n", b"null\n"]),
+    ("not JSON", parse, [b"{}\n"], [b"{\n", b"\n", b"\xff\n"]),
+    ("no bundle", parse, [b"{}\n"], [b"{}\nx", b"{}\n{}"]),
+    ("a JSON document", parse, [], ["{}\n", None, bytearray(b"{}\n")]),
 ]
 
 
-@pytest.mark.parametrize("number", range(len(GOOD_AND_WRONG)))
-def test_what_keeps_the_limits_is_taken_and_what_is_beyond_is_malformed(number: int) -> None:
-    read, good, wrong = GOOD_AND_WRONG[number]
-    for value in good:
-        read(value)
-    for value in wrong:
-        with pytest.raises(MalformedError):
-            read(value)
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_keeps_the_limits_is_taken_and_what_is_beyond_is_malformed(limit: Limit) -> None:
+    check_limit(limit, MalformedError)
 
 
 def test_payloads_are_a_line_and_perhaps_a_bundle_and_come_back() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -32,6 +31,7 @@ from glue.receivers.wire import (
     integer,
 )
 from tests.receivers.test_parts import A, B, Box, C
+from tests.support.bounds import Limit, check_limit
 
 
 def entry(seq: int = 1, id: str = "x", body: bytes = b"1", is_json: bool = True, within: float = 0.0) -> Entry:
@@ -56,7 +56,7 @@ def report(body: bytes = b"", **head: Any) -> Any:
 
 
 GREATEST = (1 << 53) - 1
-GOOD_AND_WRONG: list[tuple[str, Callable[[Any], Any], list[Any], list[Any]]] = [
+LIMITS: list[Limit] = [
     ("integer", integer, [0, GREATEST], [-1, GREATEST + 1, True, 1.0, "1", None]),
     ("message", lambda seq: batch(seqs=[seq]), [1, GREATEST], [0, -1, GREATEST + 1]),
     ("list", lambda seqs: batch(seqs=seqs), [[1]], [[1.0], [True], "1", None, {}]),
@@ -90,14 +90,9 @@ GOOD_AND_WRONG: list[tuple[str, Callable[[Any], Any], list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(GOOD_AND_WRONG)))
-def test_what_keeps_the_limits_is_taken_and_what_is_beyond_is_malformed(number: int) -> None:
-    cause, read, good, wrong = GOOD_AND_WRONG[number]
-    for value in good:
-        read(value)
-    for value in wrong:
-        with pytest.raises(MalformedError, match=f"^{cause}$"):
-            read(value)
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_keeps_the_limits_is_taken_and_what_is_beyond_is_malformed(limit: Limit) -> None:
+    check_limit(limit, MalformedError)
 
 
 def test_batches_and_reports_as_they_travel() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -29,6 +28,7 @@ from glue.requests.wire import (
     tail_of,
 )
 from tests.requests.test_requester import Caller, error_of
+from tests.support.bounds import Limit, check_limit
 
 
 def request(**more: Any) -> Any:
@@ -52,7 +52,7 @@ def padded(size: int) -> Any:
 
 
 HOP = ["a", "b", "c"]
-GOOD_AND_WRONG: list[tuple[str, Callable[[Any], Any], list[Any], list[Any]]] = [
+LIMITS: list[Limit] = [
     ("integer", lambda id: request(id=id), [0, 10**15 - 1], [-1, 10**15, True, 1.0, "1", None]),
     ("integer", lambda id: plain(id, 1), [0, 10**15 - 1], [10**15]),
     ("integer", lambda within: request(within=within), [1, 10**9 - 1], [-1, 10**9, 1.5, None]),
@@ -73,14 +73,9 @@ GOOD_AND_WRONG: list[tuple[str, Callable[[Any], Any], list[Any], list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(GOOD_AND_WRONG)))
-def test_what_keeps_the_limits_is_taken_and_what_is_beyond_is_malformed(number: int) -> None:
-    cause, read, good, wrong = GOOD_AND_WRONG[number]
-    for value in good:
-        read(value)
-    for value in wrong:
-        with pytest.raises(MalformedError, match=f"^{cause}$"):
-            read(value)
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_keeps_the_limits_is_taken_and_what_is_beyond_is_malformed(limit: Limit) -> None:
+    check_limit(limit, MalformedError)
 
 
 def test_payloads_as_they_travel() -> None:

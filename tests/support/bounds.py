@@ -10,6 +10,9 @@ import pytest
 
 Path = tuple[str | int, ...]
 """Where a number stands in a JSON document."""
+Limit = tuple[str, Callable[[Any], Any], list[Any], list[Any]]
+"""What the error says, how a value is read, values that are taken, and values that are refused."""
+
 NO_INTEGERS = (True, "1", 1.0, 1.5, None, [1])
 
 
@@ -40,3 +43,13 @@ def check_bounds(
         for wrong in (least - 1, *([] if most is None else [most + 1]), *NO_INTEGERS):
             with pytest.raises(error):
                 print(path, wrong, decode(changed(document, path, wrong)))
+
+
+def check_limit(limit: Limit, error: type[Exception]) -> None:
+    """All good values are taken, and each wrong one is refused in these words."""
+    words, read, good, wrong = limit
+    for value in good:
+        read(value)
+    for value in wrong:
+        with pytest.raises(error, match=f"^{words}$"):
+            print(value, read(value))
