@@ -75,7 +75,10 @@ def replies(endpoint: glue.Endpoint, arguments: argparse.Namespace, payload: obj
 
 def told(error: BaseException) -> str:
     """Return an error in the words of the command, which has an option where a program has a method."""
-    return str(error).replace("see wait_for_responders", "give it more time with --wait")
+    text, hint = str(error), "see wait_for_responders"
+    if isinstance(error, glue.NoResponderError) and text.endswith(hint):
+        return f"{text.removesuffix(hint)}give it more time with --wait"
+    return text
 
 
 def main(argv: Sequence[str] | None = None) -> int:

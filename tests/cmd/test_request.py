@@ -41,3 +41,19 @@ def test_an_error_is_told(lan: Lan, capsys: pytest.CaptureFixture[str]) -> None:
         code, lines, error = asked(lan, capsys, "nobody", "1", "--wait", "0", *words)
         assert (code, lines) == (1, [])
         assert "no responder" in error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (glue.NoResponderError("no responder; see wait_for_responders"), "no responder; give it more time with --wait"),
+        (
+            glue.NoResponderError("no responder of 'see wait_for_responders'; see wait_for_responders"),
+            "no responder of 'see wait_for_responders'; give it more time with --wait",
+        ),
+        (glue.NoResponderError("b answers no more"), "b answers no more"),
+        (glue.RemoteError("b", "E", "see wait_for_responders"), "b: E: see wait_for_responders"),
+    ],
+)
+def test_only_the_hint_for_programs_is_replaced(error: Exception, told: str) -> None:
+    assert request.told(error) == told

@@ -7,8 +7,10 @@ own port needs no protection. A client of this application counts as remote, so 
 from __future__ import annotations
 
 import asyncio
+import string
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
@@ -51,13 +53,8 @@ class Application:
                 raise
 
     async def _request(self, scope: Scope, receive: Receive, send: Send, gone: asyncio.Event) -> None:
-        path = scope.get("raw_path") or scope["path"].encode()
-        root = scope.get("root_path", "").encode()
-        path = path[len(root) :] if root and path.startswith(root) else path
-        query = scope.get("query_string", b"")
-        where = f"http://127.0.0.1:{self._gateway.port}{path.decode('latin-1')}"
-        target = where + (f"?{query.decode()}" if query else "")
-        headers = [(k.decode(), v.decode("latin-1")) for k, v in scope["headers"] if k.lower() not in NOT_PASSED]
+        target = f"http://127.0.0.1:{self._gateway.port}{_place(scope)}"
+        headers = [(k.decode("latin-1"), _text(v)) for k, v in scope["headers"] if k.lower() not in NOT_PASSED]
         has_body = any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
         body = _body(receive, gone) if has_body else None
         async with (
@@ -74,6 +71,22 @@ class Application:
                 await _answer(answer.content, send, watching)
             finally:
                 watching.cancel()
+
+
+def _place(scope: Scope) -> str:
+    """Return the path below the mount, and the query. Bytes that a URL cannot have are encoded."""
+    raw, query = scope.get("raw_path"), scope.get("query_string", b"")
+    path = quote(raw, string.punctuation) if raw else quote(scope["path"])
+    path = path.removeprefix(quote(scope.get("root_path", "")))
+    return path + (f"?{quote(query, string.punctuation)}" if query else "")
+
+
+def _text(value: bytes) -> str:
+    """Return the value of a header, which goes on as UTF-8; older clients send Latin-1."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 async def _answer(content: aiohttp.StreamReader, send: Send, watching: asyncio.Task[None]) -> None:

@@ -84,11 +84,17 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body:
         is_object = route.body.startswith("{")
         schema = body_schema(route) if is_object else {}
-        kind = "application/json" if is_object or "JSON" in route.body else "*/*"
-        found["requestBody"] = {"description": route.body, "required": True, "content": {kind: {"schema": schema}}}
+        content = {_content_type(route.body): {"schema": schema}}
+        found["requestBody"] = {"description": route.body, "required": True, "content": content}
     if route.is_open:
         found["security"] = []
     return found
+
+
+def _content_type(body: str) -> str:
+    if "NDJSON" in body:
+        return "application/x-ndjson"
+    return "application/json" if body.startswith("{") or "JSON" in body else "*/*"
 
 
 def body_schema(route: Route) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def test_a_route_is_described_with_its_parameters_body_and_answers() -> None:
     assert (body["required"], body["content"]["application/json"]["schema"]) == (True, body_schema(routes[1]))
     assert body_schema(routes[1])["required"] == ["url"]
     assert body_schema(routes[1])["properties"]["other"] == {}
-    assert [*found["paths"]["/b"]["put"]["requestBody"]["content"]] == ["application/json"]
+    assert found["paths"]["/b"]["put"]["requestBody"]["content"] == {"application/x-ndjson": {"schema": {}}}
     assert found["paths"]["/b"]["patch"]["requestBody"]["content"] == {"*/*": {"schema": {}}}
 
 

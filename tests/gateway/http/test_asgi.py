@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
+import pytest
+from aiohttp import web
 
 import glue.aio
-from glue.gateway.http.asgi import Application
+from glue.gateway.http.asgi import Application, _place
 from glue.gateway.http.gateway import Gateway
+from glue.gateway.http.limits import MOUNTED
 from glue.gateway.http.tokens import Access, add_token
 from tests.support.lan import PATIENCE, Lan
 
@@ -71,6 +75,65 @@ def test_requests_and_streams_are_passed_on(lan: Lan, tmp_path: Path) -> None:
             assert b'"topic":"t/y"' in (await stream)[1]
 
     asyncio.run(program())
+
+
+@pytest.mark.parametrize(
+    ("scope", "place"),
+    [
+        ({"raw_path": b"/m/t/a%2Fb", "path": "/m/t/a/b", "root_path": "/m"}, "/t/a%2Fb"),
+        ({"raw_path": b"/m/t", "query_string": b"q=%C3%BC&r=a+b"}, "/m/t?q=%C3%BC&r=a+b"),
+        ({"path": "/t/k\u00fcche 1", "query_string": b""}, "/t/k%C3%BCche%201"),  # the path is decoded without raw_path
+        ({"path": "/t/100%/a?b", "raw_path": None}, "/t/100%25/a%3Fb"),
+        ({"raw_path": b"/m%C3%BC/t", "root_path": "/m\u00fc"}, "/t"),
+        ({"raw_path": b"/t/\xc3\xbc", "query_string": b"q=\xff"}, "/t/%C3%BC?q=%FF"),
+        ({"raw_path": b"/a/m", "root_path": "/m"}, "/a/m"),
+    ],
+)
+def test_a_place_is_the_same_behind_the_mount(scope: dict[str, Any], place: str) -> None:
+    assert _place(scope) == place
+
+
+def test_headers_go_on_as_they_came() -> None:
+    got: list[tuple[bytes, bytes]] = []
+
+    async def echo(request: web.Request) -> web.Response:
+        got.extend(request.raw_headers)
+        return web.Response(headers={"x-answer": "gr\u00fcn"})
+
+    async def program() -> list[Any]:
+        server = web.Application()
+        server.router.add_get("/", echo)
+        runner = web.AppRunner(server)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        told: list[Any] = []
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            told.append(message)
+
+        try:
+            mounted: Any = Application(cast(Any, SimpleNamespace(port=runner.addresses[0][1])))
+            headers = [
+                (b"x-utf", "gr\u00fcn".encode()), (b"x-latin", b"gr\xfcn"), (b"x-two", b"1"), (b"x-two", b"2"),
+                (b"TE", b"trailers"), (b"keep-alive", b"timeout=5"),
+            ]  # fmt: skip
+            await mounted({"type": "http", "method": "GET", "path": "/", "headers": headers}, receive, send)
+        finally:
+            await runner.cleanup()
+        return told
+
+    told = asyncio.run(program())
+    assert [one for one in got if one[0].lower().startswith(b"x-")] == [
+        (b"x-utf", "gr\u00fcn".encode()), (b"x-latin", "gr\u00fcn".encode()), (b"x-two", b"1"), (b"x-two", b"2"),
+        (MOUNTED.encode(), b"1"),
+    ]  # fmt: skip
+    assert {b"te", b"keep-alive"}.isdisjoint(name.lower() for name, _ in got)
+    assert (b"x-answer", "gr\u00fcn".encode()) in told[0]["headers"]
+    assert [message.get("more_body") for message in told] == [None, False]
 
 
 def test_a_client_that_was_passed_on_is_not_of_this_machine(lan: Lan) -> None:

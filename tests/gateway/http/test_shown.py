@@ -176,6 +176,22 @@ def test_bodies_need_the_members_without_which_they_are_refused() -> None:
     }  # fmt: skip
 
 
+def test_a_batch_is_described_as_ndjson_and_a_value_of_a_model_as_json() -> None:
+    found = openapi_document(ROUTES)["paths"]
+    bodies = {
+        (method, path, kind)
+        for path, operations in found.items()
+        for method, operation in operations.items()
+        for kind in operation.get("requestBody", {}).get("content", {})
+    }
+    key, topic = "/v1/models/{model}/keys/{key}", "/v1/topics/{topic}"
+    assert {one for one in bodies if one[2] != "application/json"} == {
+        ("post", "/v1/publish", "application/x-ndjson"), ("post", topic, "*/*"), ("put", topic, "*/*"),
+        ("post", "/v1/requests/{topic}", "*/*"),
+    }  # fmt: skip
+    assert {("put", key, "application/json"), ("patch", key, "application/json")} < bodies
+
+
 def test_a_route_that_names_an_error_still_has_a_success() -> None:
     async def handler(*_: Any) -> Any:
         """Never called."""
