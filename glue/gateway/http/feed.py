@@ -18,6 +18,7 @@ from glue.gateway.http.limits import Limits
 from glue.gateway.http.places import stream_key
 from glue.gateway.http.tail import Entry, Tail
 from glue.gateway.mqtt.identity import covers
+from glue.topics.index import Index
 
 LINGER: Final = 60.0
 """Seconds for which the door goes on listening after the last client of a pattern has gone."""
@@ -40,13 +41,15 @@ class Feed:
         self._lingering = 0
         self._is_closed = False
         self._seen: dict[tuple[str, int, str], tuple[int, str]] = {}
-        self._values: dict[str, bytes] = {}
+        self._patterns: Index[str] = Index()  # the wanted ones
+        self._values: dict[str, tuple[int, bytes]] = {}  # where in the ring a message came, and its text
 
     def want(self, patterns: list[str]) -> None:
         """Have the messages of some patterns from now on."""
         for pattern in patterns:
             if pattern not in self._wanted:
                 self._began[pattern] = self._began_with(pattern)
+                self._patterns.add(pattern, pattern)
             self._wanted[pattern] += 1
         self._follow()
 
@@ -66,6 +69,7 @@ class Feed:
             self._wanted[pattern] -= 1
             if self._wanted[pattern] <= 0:
                 del self._wanted[pattern], self._began[pattern]
+                self._patterns.remove(pattern, pattern)
         self._follow()
 
     def release(self, patterns: list[str]) -> None:
@@ -87,13 +91,21 @@ class Feed:
         return any(matcher(pattern)(topic) for pattern in self._subscriptions)
 
     def last(self, topic: str) -> bytes | None:
-        """Return the last message of a topic as JSON text, if the feed covers it and there was one."""
-        return self._values.get(topic) if self.covers(topic) else None
+        """Return the last message of a topic as JSON text, if there was one and the feed has covered it since."""
+        return self._values[topic][1] if self._is_last(topic) else None
 
     def last_values(self, patterns: list[str]) -> Iterator[bytes]:
         """Return the last messages of the topics of some patterns."""
         matches = [matcher(pattern) for pattern in patterns]
-        return (text for topic, text in list(self._values.items()) if any(one(topic) for one in matches))
+        return (
+            text for topic, (_, text) in list(self._values.items())
+            if any(one(topic) for one in matches) and self._is_last(topic)
+        )  # fmt: skip
+
+    def _is_last(self, topic: str) -> bool:
+        """Whether there is a value of a topic, and no later message can have been missed."""
+        at, _ = self._values.get(topic, (-1, b""))
+        return at >= 0 and any(self._began[pattern] <= at for pattern in self._patterns.match(topic))
 
     def close(self) -> None:
         """End all subscriptions."""
@@ -119,15 +131,15 @@ class Feed:
     def _receive(self, message: Message) -> None:
         key = (message.publisher_id, message.incarnation, message.topic)
         known, stream = self._seen.get(key) or (0, stream_key(*key))
-        if message.sequence <= known:
+        topic = message.topic
+        if message.sequence <= known and (topic not in self._values or self._is_last(topic)):
             return  # came by two patterns, or as a retained value of what came live
         if len(self._seen) >= 2 * self._limits.last_values:
             self._seen.clear()
-        self._seen[key] = message.sequence, stream
+        self._seen[key] = max(message.sequence, known), stream
         text = orjson.dumps(described(message))
-        topic = message.topic
         if topic in self._values or len(self._values) < self._limits.last_values:
-            self._values[topic] = text
+            self._values[topic] = self.tail.end, text
         else:
             self.statistics["last values left out"] += 1
         self.statistics["messages"] += 1

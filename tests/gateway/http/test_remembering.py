@@ -57,6 +57,27 @@ def test_a_feed_that_nobody_wants_knows_nothing_when_it_begins_again() -> None:
     assert network.log == ["+a", "-a", "+a", "-a"]
 
 
+def test_a_last_value_is_forgotten_once_its_topic_was_not_listened_to() -> None:
+    network, made = opened()
+    made.want(["t/#"])
+    made.want(["u"])
+    network.publish("t/#", "t/x", "old", 7)
+    assert b"old" in (made.last("t/x") or b"")
+    made.want(["t/x"])
+    made.unwant(["t/#"])
+    assert made.last("t/x") is not None, "another client has listened all the time"
+    made.unwant(["t/x"])
+    assert made.last("t/x") is None
+    made.want(["t/#"])
+    assert (made.last("t/x"), [*made.last_values(["#"])]) == (None, []), "there may have been a later one"
+    for _ in range(2):
+        network.publish("t/#", "t/x", "old", 7)
+    assert made.statistics["messages"] == 2, "it is retained, so it comes again: once"
+    assert [b"old" in text for text in (made.last("t/x") or b"", *made.last_values(["t/+"]))] == [True, True]
+    network.publish("t/#", "t/x", "new", 8)
+    assert b"new" in (made.last("t/x") or b"")
+
+
 # ------------------------------------------------------------------------------------------------------- the log
 
 
