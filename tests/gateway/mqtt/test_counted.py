@@ -1,0 +1,118 @@
+"""What a broker counts, each cause once: every counter that changes in a step is named there."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from glue.gateway.mqtt.limits import Limits
+from tests.support import mqtt
+from tests.support.mqtt import Bench, Device
+
+MALFORMED = {"malformed sessions of other doors": 1}
+
+
+def counted(bench: Bench) -> Counter[str]:
+    """What was counted since the last call."""
+    found = +bench.broker.statistics
+    bench.broker.statistics.clear()
+    return found
+
+
+def messages(device: Device) -> tuple[int, int, int]:
+    """What a connection received, sent and lost, as the list of clients shows it."""
+    return device.client.received, device.client.sent, device.client.dropped
+
+
+def test_connections() -> None:
+    bench = Bench(limits=Limits(clients=2))
+    bench.connect("a", clean=False)
+    assert counted(bench) == {"connections": 1}
+    bench.connect("a", clean=False, keep_alive=10)
+    assert counted(bench) == {"connections": 1, "connections taken over": 1}
+    silent = bench.link()
+    assert bench.link().is_closed()
+    assert counted(bench) == {"connections": 1, "connections refused": 1}
+    bench.pass_time(10.0)
+    assert counted(bench) == {"no CONNECT in time": 1}
+    silent.leave()
+    bench.pass_time(5.0)
+    assert counted(bench) == {"keep-alive timeouts": 1}
+    bench.broker.clients.clear()
+    bench.link(5).send(mqtt.connect("m", 5, raw=b"\x15" + mqtt.text("method")))
+    assert counted(bench) == {"connections": 1, "connects refused, 0x8c": 1}
+    bench.connect("e").send(b"\xf0\x00")
+    assert counted(bench) == {"connections": 1, "protocol errors, 0x82": 1}
+
+
+def test_messages() -> None:
+    bench = Bench(limits=Limits(retained=1))
+    receiver, sender = bench.subscriber(("t/#", 1)), bench.connect("p")
+    counted(bench)
+    sender.send(*(mqtt.publish("t/a", b"x", 1, number) for number in (1, 2, 3)))
+    assert counted(bench) == {"messages received": 3, "messages sent": 3}
+    sender.send(*(mqtt.publish("t/a", b"x") for _ in range(2)))
+    assert counted(bench) == {"messages received": 2, "messages sent": 2}
+    assert (messages(sender), messages(receiver)) == ((5, 0, 0), (0, 5, 0))
+    receiver.send(mqtt.acknowledge(4, 1), *(mqtt.acknowledge(4, number) for number in (77, 78)))
+    assert counted(bench) == {"acknowledgements of unknown messages": 2}
+    sender.send(*(mqtt.publish(f"r/{number}", b"x", retain=True) for number in range(3)))
+    assert counted(bench) == {"messages received": 3, "retained messages refused": 2}
+    old = bench.connect("v5", 5)
+    old.send(*(mqtt.publish("t/a", b"x", version=5, raw=b"\x02\0\0\0\0") for _ in range(2)))
+    assert counted(bench) == {"connections": 1, "messages received": 2, "messages expired": 2}
+
+
+def test_messages_that_a_connection_cannot_take() -> None:
+    bench = Bench()
+    small = bench.subscriber(("s", 0), client_id="small", version=5, raw=b"\x27\0\0\0\x14")
+    full, sender = bench.subscriber(("f", 0), client_id="full"), bench.connect("p")
+    counted(bench)
+    sender.send(*(mqtt.publish("s", b"x" * 20) for _ in range(3)), mqtt.publish("s", b"y"))
+    assert counted(bench) == {"messages received": 4, "messages dropped": 3, "messages sent": 1}
+    assert messages(small) == (0, 1, 3)
+    bench.broker.full(bench.now, full.client)
+    sender.send(mqtt.publish("f", b"x"))
+    bench.pass_time(0.5)
+    assert counted(bench) == {"messages received": 1, "messages sent": 1, "connections stuck": 1}
+    sender.send(*(mqtt.publish("f", b"x") for _ in range(3)))
+    assert counted(bench) == {"messages received": 3, "messages dropped": 3}
+    assert messages(full) == (0, 1, 3)
+    bench.broker.free(bench.now, full.client)
+    sender.send(mqtt.publish("f", b"x"))
+    assert counted(bench) == {"messages received": 1, "messages sent": 1}, "not stuck any more"
+
+
+def test_ends_of_sessions() -> None:
+    bench = Bench(limits=Limits(sessions=1))
+    bench.connect("w", will=("t", b"x", 0, False)).leave()
+    assert counted(bench) == {"connections": 1, "wills published": 1}
+    bench.connect("a", clean=False).leave()
+    bench.connect("a", clean=False)
+    bench.connect("b", clean=False).leave()
+    assert counted(bench) == {"connections": 3}, "a is here again"
+    assert [*bench.broker.sessions] == ["a", "b"]
+    bench.connect("c", clean=False).leave()
+    assert counted(bench) == {"connections": 1, "sessions ended for room": 1}
+    assert [*bench.broker.sessions] == ["a", "c"]
+    bench.pass_time(7 * 86_400.0)
+    assert counted(bench) == {"sessions expired": 1}
+    assert [*bench.broker.sessions] == ["a"]
+
+
+def test_sessions_that_move() -> None:
+    old, new = Bench(), Bench()
+    old.connect("a", clean=False)
+    old.connect("b", clean=False)
+    counted(old)
+    value = old.broker.taken(old.now, "a", "other")
+    assert counted(old) == {"connections taken over": 1, "sessions handed over": 1}
+    assert old.broker.taken(old.now, "nobody", "other") is None
+    assert counted(old) == {}
+    new.broker.give(new.now, value)
+    assert counted(new) == {"sessions taken from other doors": 1}
+    new.broker.give(new.now, {**value, "epoch": None})
+    assert counted(new) == MALFORMED
+    assert not new.broker.give_late(new.now, "a", [["x"]])
+    assert counted(new) == MALFORMED
+    new.broker.give_retained(new.now, ["x", None])
+    assert counted(new) == {"malformed retained messages of other doors": 2}
