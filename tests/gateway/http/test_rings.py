@@ -121,6 +121,16 @@ def test_a_place_in_the_past_has_what_came_before_it_read_anything() -> None:
     assert woken == [], "it waits for nothing yet"
 
 
+def test_a_reader_that_waits_misses_nothing_of_what_it_does_not_want() -> None:
+    tail, woken = Tail("door", 2 * (ENTRY_COST + 1)), list[str]()
+    place = tail.open(["t"], None, lambda: woken.append("woken"))
+    assert tail.read(place, 5) == []
+    for topic in ("other", "other", "other", "t", "t"):
+        tail.append(Entry(topic, b"1"))
+    assert woken == ["woken"], "once, however much comes before it reads"
+    assert ([at for at, _ in tail.read(place, 5)], place.missed) == ([3, 4], 0)
+
+
 def test_a_place_that_is_closed_is_woken_no_more() -> None:
     tail, woken = Tail("door", 1 << 20), []
     place = tail.open(["a", "b"], None, lambda: woken.append("one"))

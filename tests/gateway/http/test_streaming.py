@@ -211,13 +211,13 @@ def test_a_websocket_gets_messages_what_it_missed_and_its_own_patterns(
     source.is_lost = True
 
     def tail(*asked: Any) -> Source:
-        further.append((asked[1:], Source([("", b'{"topic":"more"}')])))
+        further.append((asked[1:], Source([("", b'{"topic":"more %b"}' % asked[1][0].encode())])))
         found: Source = further[-1][1]
         return found
 
     monkeypatch.setattr(streaming, "TailSource", tail)
     monkeypatch.setattr(streaming, "PATTERNS", 2)
-    wanted: list[Any] = [{"subscribe": "u", "retained": 1}, {"subscribe": "v"}, {"subscribe": "w"}]
+    wanted: list[Any] = [{"subscribe": "u", "retained": 1}, {"subscribe": "v"}, {"subscribe": "w"}, {"other": 1}]
     sent = spoken(made, Socket(*wanted), source, monkeypatch, EVERYTHING)
     assert [asked for asked, _ in further] == [(["u"], None, True), (["v"], None, False)]
     assert all(one.is_closed for _, one in further)
@@ -226,7 +226,7 @@ def test_a_websocket_gets_messages_what_it_missed_and_its_own_patterns(
         lost, {"id": "ring.6", "topic": "t"}, {"topic": "u"}, {"event": "missed", "messages": 4},
     ]  # fmt: skip
     assert {"error": "a websocket has at most 2 further patterns", "status": 409} in sent
-    assert sent.count({"topic": "more"}) >= 1
+    assert [sent.count({"topic": f"more {pattern}"}) for pattern in "uvw"] == [1, 1, 0]
 
 
 @pytest.mark.parametrize("by", ["a message for it", "a message of its own"])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from glue.gateway.mqtt.limits import Limits
+from tests.gateway.mqtt.test_cluster import Cluster
 from tests.support import mqtt
 from tests.support.mqtt import Bench, Device
 
 MALFORMED = {"malformed sessions of other doors": 1}
 
 
-def counted(bench: Bench) -> Counter[str]:
+def counted(bench: Any) -> Counter[str]:
     """What was counted since the last call."""
     found = +bench.broker.statistics
     bench.broker.statistics.clear()
@@ -64,10 +66,11 @@ def test_messages() -> None:
 
 def test_messages_that_a_connection_cannot_take() -> None:
     bench = Bench()
-    small = bench.subscriber(("s", 0), client_id="small", version=5, raw=b"\x27\0\0\0\x14")
+    most = b"\x27\0\0\0\x14"  # 20 bytes: six around the payload
+    small = bench.subscriber(("s", 0), client_id="small", version=5, raw=most)
     full, sender = bench.subscriber(("f", 0), client_id="full"), bench.connect("p")
     counted(bench)
-    sender.send(*(mqtt.publish("s", b"x" * 20) for _ in range(3)), mqtt.publish("s", b"y"))
+    sender.send(*(mqtt.publish("s", b"x" * 15) for _ in range(3)), mqtt.publish("s", b"y" * 14))
     assert counted(bench) == {"messages received": 4, "messages dropped": 3, "messages sent": 1}
     assert messages(small) == (0, 1, 3)
     bench.broker.full(bench.now, full.client)
@@ -80,6 +83,35 @@ def test_messages_that_a_connection_cannot_take() -> None:
     bench.broker.free(bench.now, full.client)
     sender.send(mqtt.publish("f", b"x"))
     assert counted(bench) == {"messages received": 1, "messages sent": 1}, "not stuck any more"
+
+
+def test_what_a_cluster_does() -> None:
+    cluster = Cluster()
+    first, second = cluster.doors
+
+    def counts() -> list[Counter[str]]:
+        return [counted(door) for door in (first, second)]
+
+    former = cluster.connect(first)
+    assert counts() == [{"connections": 1}, {}]
+    cluster.connect(second, will=("w", b"x", 1, False))
+    assert counts() == [{"connections taken over": 1}, {"connections": 1}]
+    assert former.is_closed()
+    watcher = cluster.subscriber(first, ("w", 1), client_id="watcher")
+    second.broker.lost(second.now, next(iter(second.broker.clients.values())))
+    cluster.settle()
+    assert counts() == [{"connections": 1, "messages sent": 1}, {"wills published": 1}]
+    assert watcher.payloads() == [b"x"]
+    cluster.connect(second, "short", raw=b"\x11\0\0\0\5").leave()
+    cluster.settle()
+    counts()
+    cluster.pass_time(5.0)
+    assert counts() == [{"sessions expired": 1}, {}]
+    first.cut_off()
+    assert counts() == [{"times without a majority": 1}, {}]
+    guest = first.link(5)
+    guest.send(mqtt.connect("guest", 5), *(mqtt.publish("r", b"x", 0, 0, True, version=5) for _ in range(2)))
+    assert counts()[0] == {"connections": 1, "messages received": 2, "retained messages refused": 1}
 
 
 def test_ends_of_sessions() -> None:

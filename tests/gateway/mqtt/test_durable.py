@@ -226,6 +226,57 @@ def test_a_session_ends_at_its_time_also_while_the_door_is_away(door: Restarts) 
     assert "s" not in door.bench.broker.sessions
 
 
+def test_a_session_whose_client_was_back_has_its_whole_time_again(door: Restarts) -> None:
+    subscribed(door).leave()
+    door.sync()
+    door.bench.pass_time(3_000)
+    door.resume("s")
+    door.bench.pass_time(500)
+    door.crash()
+    door.bench.pass_time(3_599)
+    assert "s" in door.bench.broker.sessions
+    door.bench.pass_time(1)
+    assert "s" not in door.bench.broker.sessions
+
+
+def test_what_has_ended_before_a_power_cut_is_not_there_again(door: Restarts) -> None:
+    subscriber, publisher = subscribed(door), door.connect("p")
+    subscriber.send(mqtt.subscribe(2, ("u", 1), version=5), mqtt.unsubscribe(3, "t", version=5))
+    farewell = door.bench.connect("c", 5, clean=False, raw=HOUR, will=("u", b"will", 1, False))
+    farewell.disconnect()
+    subscriber.leave()
+    door.sync()
+    door.crash()
+    assert messages(door.resume("s")[1]) == [], "a goodbye takes the will back"
+    publisher = door.connect("p")
+    publish(door, publisher, 1, b"not wanted any more")
+    publisher.send(mqtt.publish("u", b"wanted", 1, 2, version=5))
+    door.sync()
+    door.crash()
+    again, sent = door.resume("s")
+    assert messages(sent) == [b"wanted"]
+    again.leave()
+    door.connect("s", clean=True).leave()
+    door.sync()
+    door.crash()
+    (session,) = [one for one in door.bench.broker.sessions.values() if one.client_id == "s"]
+    assert (session.subscriptions, session.under_way, session.next_id) == ({}, 0, 1), "a clean start ends it"
+
+
+def test_new_messages_get_other_packet_ids_than_those_that_come_again(door: Restarts) -> None:
+    subscribed(door).leave()
+    publisher = door.connect("p")
+    publish(door, publisher, 1, b"one")
+    door.resume("s")
+    door.sync()
+    door.crash()
+    subscriber, sent = door.resume("s")
+    (first,) = [mqtt.publication(one, 5) for one in sent]
+    publish(door, door.connect("p"), 1, b"two")
+    (second,) = [mqtt.publication(one, 5) for one in subscriber.read()]
+    assert (first.payload, first.number, second.payload, second.number) == (b"one", 1, b"two", 2)
+
+
 def test_a_long_queue_is_a_position_in_the_log(door: Restarts) -> None:
     subscriber = subscribed(door)
     subscriber.leave()
