@@ -102,6 +102,19 @@ def test_what_a_liar_tells_breaks_no_table(lie: Any) -> None:
     assert "liar" in stream.getvalue()
 
 
+def test_the_worst_loss_is_told_above_the_matrix_and_only_if_there_is_a_measure() -> None:
+    def table(*losses: float | None) -> list[str]:
+        told = [{"peer": "ab"[place], "loss": loss} for place, loss in enumerate(losses)]
+        found = {"c": Answered("cellar", "c", {"activity": {"paths": told}})}
+        stream = io.StringIO()
+        top.show(CommandOutput(stream, json=False, unread=lambda: None), found, found, 1.0)
+        return [line for line in stream.getvalue().splitlines() if "at worst" in line]
+
+    assert table(None, None) == table() == []
+    assert table(0.02, 0.05) == table(0.05, None) == ["reliable frames lost lately, at worst 5.0 %"]
+    assert table(0.0, None) == ["reliable frames lost lately, at worst 0 %"]
+
+
 def test_a_counter_that_began_again_is_no_negative_rate() -> None:
     assert top.rates_of({"sent": 100}, {"sent": 5}, 1.0)["sent"] == 0.0
     assert top.rates_of({"sent": 100}, {"sent": 150}, 2.0)["sent"] == 25.0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
+from typing import Any
 
 import pytest
 
@@ -86,3 +88,66 @@ def test_a_line_of_the_command_erases_the_progress_first(monkeypatch: pytest.Mon
         assert terminal.drawn.wait(10)
         output.event("failed", "seed 7 failed")
     assert terminal.getvalue().endswith("\x1b[K\r\x1b[Kseed 7 failed\n")
+
+
+class Rounds:
+    """The end of a block, which comes after so many looks; notes how long each look waits."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds, self.waited, self.is_late = rounds, list[float](), False
+
+    def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        return len(self.waited) > self.rounds
+
+    def is_set(self) -> bool:
+        return self.is_late
+
+
+def drawn(terminal: io.StringIO, rounds: Rounds) -> Progress:
+    made: Any = Progress("copying", stream=terminal)
+    made._is_over = rounds
+    made._draw()
+    return made  # type: ignore[no-any-return]
+
+
+def test_the_line_is_drawn_again_five_times_a_second_and_erased_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "DELAY", 7.0)
+    terminal, rounds = Terminal(), Rounds(2)
+    made = drawn(terminal, rounds)
+    assert (rounds.waited, terminal.getvalue().count("copying")) == ([7.0, 0.2, 0.2], 2)
+    before = len(terminal.getvalue())
+    made.clear()
+    made.clear()
+    assert terminal.getvalue()[before:] == "\r\x1b[K"
+
+
+def test_nothing_is_drawn_behind_the_end_nor_erased_that_was_not_drawn() -> None:
+    terminal, rounds = Terminal(), Rounds(2)
+    rounds.is_late = True
+    drawn(terminal, rounds).clear()
+    assert terminal.getvalue() == ""
+
+
+def test_the_line_is_shorter_than_the_terminal_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {5: os.terminal_size((6, 1)), 6: os.terminal_size((0, 0))}
+    monkeypatch.setattr(os, "get_terminal_size", sizes.__getitem__)
+    terminal: Any = Terminal()
+    assert progress._columns(terminal) == 80, "it has no number"
+    for number, columns in ((5, 6), (6, 80)):
+        terminal.fileno = lambda number=number: number
+        assert progress._columns(terminal) == columns
+    terminal.fileno = lambda: 5
+    drawn(terminal, Rounds(1))
+    assert terminal.getvalue() == "\r\x1b[2mcopyi\x1b[0m\x1b[K"
+
+
+def test_a_terminal_that_is_gone_is_left_alone() -> None:
+    class Gone(Terminal):
+        def write(self, text: str) -> int:
+            super().write(text)
+            raise OSError("the terminal is gone")
+
+    terminal = Gone()
+    drawn(terminal, Rounds(1)).clear()
+    assert terminal.getvalue().count("\r") == 1

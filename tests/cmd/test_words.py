@@ -25,6 +25,8 @@ from glue.errors import ConfigurationError
         ('"set" a b', ["set", "a", "b"]),
         ('paint "a b" "c d"', ["paint", "a b", "c d"]),
         ('set a b "c d"', ["set", "a", "b", "c d"]),
+        ('compare "my key" "a b" "c d"', ["compare", "my key", '"a b"', '"c d"']),
+        ('"help" "set"', ["help", "set"]),
         ("", []),
         (" \t\n", []),
     ],
