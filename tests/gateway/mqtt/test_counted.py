@@ -15,7 +15,7 @@ MALFORMED = {"malformed sessions of other doors": 1}
 
 def counted(bench: Any) -> Counter[str]:
     """What was counted since the last call."""
-    found = +bench.broker.statistics
+    found: Counter[str] = +bench.broker.statistics
     bench.broker.statistics.clear()
     return found
 
