@@ -127,7 +127,7 @@ def repairs(frames: DataFrame) -> DataFrame:
     - `missed`: transmissions that must have been lost, for senders without a capture.
     - `repaired`: frames with a lost first attempt and an arrived resend.
     - `mended`: frames restored by parity, also if they were resent.
-    - `unrepaired`: frames without any arrival or acknowledgement in the trace.
+    - `unrepaired`: lost frames without any arrival or acknowledgement in the trace.
     """
     was_resent = sql.col("resends") > 0
     return (
@@ -141,7 +141,7 @@ def repairs(frames: DataFrame) -> DataFrame:
             sql.count(sql.when(sql.col("lost") > 0, sql.col("repair_ns"))).alias("repaired"),
             sql.count_if("mended").alias("mended"),
             sql.count_if(
-                sql.col("receiver").isNotNull() & (sql.col("arrivals") == 0) & ~sql.col("unseen") & ~sql.col("mended")
+                (sql.col("lost") > 0) & (sql.col("arrivals") == 0) & ~sql.col("unseen") & ~sql.col("mended")
             ).alias("unrepaired"),
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from spark import command
 from spark.analyze.job import USED
 from spark.live import __main__ as program
 from spark.live import job
-from spark.live.job import EVER, FRAME_BYTES, Live
+from spark.live.job import EVER, Live
 from spark.live.source import NEWEST, ROWS, TALLY, LiveCaptures, LiveReader
 from spark.read import CaptureError
 from spark.schema import FILES
@@ -38,14 +39,15 @@ class Rounds(Live):
 
     def __init__(self, state: Path, **options: Any) -> None:
         self.steps: list[Any] = []
-        self.batch = Mock()
-        self.batch.persist.return_value = self.batch
+        self.batch, self.kept = Mock(), Mock()
+        self.batch.persist.return_value = self.kept
         options = {"delay": 8.0, "interval": 2.0, **options}
         super().__init__(captures=state, state=state, told=self.steps.append, said=self.steps.append, **options)
         self.given: dict[str, int] = {}
         self.outcome: Any = "the result"
 
     def _store(self, batch: Any, number: int, final: int) -> dict[str, int]:
+        assert batch is self.kept, "what is counted and written is read once"
         self.steps.append(("store", number, final // NS))
         (self.frames / f"batch={number}").mkdir(parents=True, exist_ok=True)
         (self.files / f"batch={number}").mkdir(parents=True, exist_ok=True)
@@ -68,13 +70,13 @@ def test_an_interval_is_final_once_the_delay_is_over_and_frames_before_it_are_la
     assert live.round(0, mark(10, 21)) == [
         ("store", 0, 0), "took 5 datagrams; the report is made of 5", ("analyse", ["0"], 12), "the result",
     ]  # fmt: skip
-    assert live.round(1, mark(15, 20, 2000)) == [
+    assert live.round(1, mark(15, 17, 2000)) == [
         ("store", 1, 12), "took 2,000 datagrams; the report is made of 2,005", ("analyse", ["0", "1"], 12),
         "the result",
     ]  # fmt: skip
     assert live.round(2, mark(22, 22))[0] == ("store", 2, 12)
     assert live.rounds == 3
-    assert live.batch.unpersist.call_count == 3
+    assert live.kept.unpersist.call_count == 3
     assert [live.final(at * NS) // NS for at in (0, 7, 8, 9, 10, 11, 12)] == [0, 0, 0, 0, 2, 2, 4]
 
 
@@ -92,7 +94,7 @@ def test_what_could_not_be_stored_is_no_round_and_is_released(tmp_path: Path) ->
     live = Rounds(tmp_path)
     with pytest.raises(OSError, match="no space"):
         live.round(0, {})
-    live.batch.unpersist.assert_called_once_with()
+    live.kept.unpersist.assert_called_once_with()
     assert live.rounds == 0
 
 
@@ -156,7 +158,7 @@ def test_the_analysis_reads_the_batches_that_hold_something(monkeypatch: pytest.
     found, asked = analysed(monkeypatch, marks, 11 * NS)
     assert found == {"trace": {"late_frames": 7}, "files": ["files/batch=0", "files/batch=1", "files/batch=2"]}
     frames = (["frames/batch=0", "frames/batch=2"], 1.0)
-    assert asked == [FRAME_BYTES * 12, (frames, {"until_ns": 11 * NS}), "closed"]
+    assert asked == [6000, (frames, {"until_ns": 11 * NS}), "closed"]
     assert analysed(monkeypatch, marks, EVER)[1][1] == (frames, {"until_ns": None})
 
 
@@ -250,10 +252,14 @@ def test_captures_in_a_directory_that_is_missing_are_refused(made: list[Any], tm
 
 
 def test_a_result_becomes_a_report_beside_its_tables_and_a_line(
-    made: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    made: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program.main([str(tmp_path), "--output", str(tmp_path)])
-    made[0].told(result({"end_ns": 36_061 * NS}))
+    flush = Mock()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.stdout, "flush", flush)
+        made[0].told(result({"end_ns": 36_061 * NS}))
+    assert flush.called, "a reader of a pipe waits for it"
     assert capsys.readouterr().out == (
         "until 10:01:01 UTC: Nothing betrays a loss, which no single capture sees itself, and nobody was given up.\n"
     )
