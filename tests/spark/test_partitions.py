@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark.read import CaptureError, Partition, Tally, captures, cuts, files, partitions
+from spark.read import CaptureError, Partition, Tally, captures, check, cuts, files, partitions
 from spark.read.cuts import proven_cut, walked_cuts
 from spark.read.files import CaptureFile, point_name
 from spark.read.pcap import Pcap
@@ -67,6 +67,16 @@ def test_a_file_that_is_no_capture_is_told_unless_it_was_named(tmp_path: Path) -
     assert (row["records"], row["bytes"], row["unread"], row["first_ns"], count) == (0, 0, 15, None, 0)
     with pytest.raises(CaptureError, match=r"b\.pcap: neither pcap"):
         partitions([str(tmp_path), str(tmp_path / "b.pcap")])
+
+
+def test_only_a_file_that_is_named_has_to_be_a_capture_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(pcap([DATA]))
+    (tmp_path / "b.pcap").write_bytes(b"these are notes")
+    check([str(tmp_path), str(tmp_path / "a.pcap"), f"{tmp_path}/*.pcap"])
+    with pytest.raises(CaptureError, match=r"b\.pcap: neither pcap nor pcapng"):
+        check(iter([str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap")]))
+    with pytest.raises(CaptureError, match=r"c\.pcap: no capture there"):
+        check([str(tmp_path / "c.pcap")])
 
 
 def test_damaged_compressed_data_is_read_up_to_the_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
