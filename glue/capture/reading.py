@@ -47,6 +47,8 @@ class _Interface(NamedTuple):
     point: str
     unit: tuple[int, int]
     """Nanoseconds per tick of the interface's clock, as numerator and denominator."""
+    zero: int
+    """Seconds since 1970 at which the interface's clock begins."""
 
 
 class DamagedError(ValueError):
@@ -143,7 +145,7 @@ def _length(order: str, raw: bytes) -> int:
 
 def _interface(order: str, body: bytes, point: str) -> _Interface:
     (link,) = Struct(order + "H").unpack_from(body)
-    resolution, position = 6, 8
+    resolution, zero, position = 6, 0, 8
     while position + 4 <= len(body):
         code, size = Struct(order + "HH").unpack_from(body, position)
         value = body[position + 4 : position + 4 + size]
@@ -151,9 +153,11 @@ def _interface(order: str, body: bytes, point: str) -> _Interface:
             point = value.decode(errors="replace").removeprefix(POINT)
         elif code == 9 and value:
             resolution = value[0]
+        elif code == 14 and len(value) == 8:
+            (zero,) = Struct(order + "q").unpack(value)
         position += 4 + size + -size % 4
     base = 2 if resolution & 0x80 else 10
-    return _Interface(link, point, (10**9, base ** (resolution & 0x7F)))
+    return _Interface(link, point, (10**9, base ** (resolution & 0x7F)), zero)
 
 
 def _packet(order: str, body: bytes, interfaces: list[_Interface]) -> Frame:
@@ -162,5 +166,7 @@ def _packet(order: str, body: bytes, interfaces: list[_Interface]) -> Frame:
         raise DamagedError("a packet of an interface that was not described")
     interface = interfaces[number]
     multiplier, divisor = interface.unit
-    time_ns = (high << 32 | low) * multiplier // divisor
+    time_ns = interface.zero * 10**9 + (high << 32 | low) * multiplier // divisor
+    if not 0 <= time_ns < 1 << 63:
+        raise DamagedError(f"a time {time_ns // 10**9:,} s after 1970")
     return Frame(time_ns, interface.link, body[20 : 20 + captured], interface.point)

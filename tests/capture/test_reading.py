@@ -21,12 +21,14 @@ from tests.spark.captures import (
     GOLDEN,
     MICROSECONDS,
     NANOSECONDS,
+    block,
     ethernet,
     frame,
     interface,
     ipv4,
     ipv6,
     numbered,
+    option,
     packet,
     pcap,
     pcapng,
@@ -37,6 +39,7 @@ from tests.spark.rows import read
 from tests.spark.truth import Taps
 
 FRAMES = [frame(datagram) for datagram in GOLDEN.values()]
+LATER = struct.pack("<q", 1_700_000_000)
 FILES = {
     "pcap": pcap(FRAMES),
     "pcap, big-endian microseconds": pcap(FRAMES, ">", MICROSECONDS),
@@ -47,6 +50,10 @@ FILES = {
     + interface(resolution=None, description="glue capture point: hall")
     + packet(FRAMES[0], 1_700_000_000_000_001),
     "pcapng, binary clock": section() + interface(resolution=0x80 | 30) + packet(FRAMES[0], 1_700_000_000 << 30),
+    "pcapng, clocks that begin later": section()
+    + b"".join(block("<", 1, struct.pack("<HHI", 1, 0, 0) + option("<", 14, zero)) for zero in (LATER, LATER[:4]))
+    + packet(FRAMES[0], 5)
+    + packet(FRAMES[0], 1_700_000_000_000_000, interface=1),
     "two sections": pcapng(FRAMES[:2]) + pcapng(FRAMES[2:], ">"),
     "gzip": gzip.compress(pcap(FRAMES)),
 }
@@ -173,11 +180,27 @@ def test_what_is_no_message_is_counted_and_dropped() -> None:
 )
 def test_a_block_is_at_least_its_own_head_and_end(tmp_path: Path, length: int, fault: str | None) -> None:
     path = tmp_path / "x.pcapng"
-    block = (99).to_bytes(4, "little") + length.to_bytes(4, "little")
-    block += bytes(max(0, length - 12)) + length.to_bytes(4, "little")
-    path.write_bytes(section() + interface() + block)
+    made = (99).to_bytes(4, "little") + length.to_bytes(4, "little")
+    made += bytes(max(0, length - 12)) + length.to_bytes(4, "little")
+    path.write_bytes(section() + interface() + made)
     capture = Capture(path)
     assert list(capture) == []
+    assert capture.fault == fault
+
+
+@pytest.mark.parametrize(
+    ("zero", "ticks", "fault"),
+    [
+        (0, 0, None), (-1, 1_000_000, None), (-1, 999_999, "a time -1 s after 1970"),
+        (9_223_372_036, 854_775, None), (9_223_372_036, 854_776, "a time 9,223,372,036 s after 1970"),
+    ],
+)  # fmt: skip
+def test_a_time_is_one_that_64_bits_can_hold(tmp_path: Path, zero: int, ticks: int, fault: str | None) -> None:
+    path = tmp_path / "x.pcapng"
+    clock = block("<", 1, struct.pack("<HHI", 1, 0, 0) + option("<", 14, struct.pack("<q", zero)))
+    path.write_bytes(section() + clock + packet(b"frame", ticks))
+    capture = Capture(path)
+    assert [one.time_ns for one in capture] == ([] if fault else [zero * 10**9 + ticks * 1000])
     assert capture.fault == fault
 
 
