@@ -137,3 +137,62 @@ def test_a_handler_that_waits_steps_down_once_and_only_as_the_leader() -> None:
     finally:
         del leader._leading.driver
     assert (len(handler.started), len(lead.started)) == (1, 1)
+
+
+class Closing(Lead):
+    """A driver whose parts note what they are asked for as it closes."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__()
+        self.did: list[Any] = []
+        self.may_end: list[bool] = []
+        self._turn_lock: Any = threading.RLock()
+        self._core: Any = SimpleNamespace(
+            is_done=True, outbox=SimpleNamespace(order=lambda request: self.did.append(type(request).__name__)),
+            send=lambda now: [f"out at {now}"],
+        )  # fmt: skip
+        self._backpressure: Any = SimpleNamespace(admit=lambda: self.did.append("admit"))
+        self._network: Any = SimpleNamespace(wake=lambda: self.did.append("wake"))
+        self._network_seat: Any = SimpleNamespace(close=lambda: self.did.append("close"))
+        alive, over = (
+            SimpleNamespace(is_alive=lambda is_alive=is_alive: is_alive, join=lambda s, n=name: self.did.append((n, s)))
+            for is_alive, name in ((True, "alive"), (False, "over"))
+        )
+        self._threads: Any = [threading.current_thread(), alive, over]
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def wait_until(self, condition: Any, timeout: float | None) -> bool:
+        self.did.append(timeout)
+        self.may_end.append(condition())
+        return True
+
+    def _leave(self, out: Any) -> None:
+        self.did += [*out]
+
+    def _tell_waiters(self) -> None:
+        assert self._closed
+        self.did.append("tell")
+
+
+def test_an_end_says_goodbye_wakes_all_who_wait_and_joins_its_threads() -> None:
+    lead = Closing()
+    lead.close(2.5)
+    assert lead.did == [2.5, "Leave", "out at 100.0", "tell", "admit", "wake", ("alive", 0.2), "close"]
+    assert (lead._closed, lead._watch.is_set()) == (True, True)
+    lead.did.clear()
+    lead.close(2.5)
+    assert lead.did == [2.5, "Leave"]
+
+
+def test_an_end_waits_for_handlers_unless_it_is_called_in_one() -> None:
+    waiting = [("receiver", "event")]
+    for fields, is_done, may_end in (
+        ({"_leader": None}, True, True), ({"_leader": None}, False, False),
+        ({"_leader": None, "_events": waiting}, True, False), ({"_events": waiting}, True, True),
+        ({"_events": waiting}, False, False),
+    ):  # fmt: skip
+        lead = Closing(**fields)
+        lead._core.is_done = is_done
+        lead.close(0.0)
+        assert lead.may_end == [may_end]

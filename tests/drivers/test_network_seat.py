@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from glue.contract import Network
 from glue.drivers import network_seat
-from glue.drivers.network_seat import ASIDE, LONGER, LONGEST, NetworkSeat
+from glue.drivers.network_seat import ASIDE, LONGER, LONGEST, RELIEF, NetworkSeat
 from glue.network.waiter import Waiter
 
 SOON = 5.0  # seconds until a test fails that waits for what comes at once
@@ -282,3 +282,84 @@ def test_a_leader_who_stands_aside_looks_ever_less_often_but_is_back_soon(
     assert lock.waits == [ASIDE, 2 * ASIDE, LONGEST, LONGEST, LONGEST, LONGEST]
     assert LONGEST <= 0.005
     assert not seat.is_aside
+
+
+class Asked:
+    """A network that notes how it is waited for, and what is so meanwhile."""
+
+    def __init__(self) -> None:
+        self.waits: list[tuple[float, bool]] = []
+        self.wakes = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def wait(self, timeout: float, patient: bool = False) -> None:
+        self.waits.append((round(timeout, 6), patient))
+        self.meanwhile()
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> tuple[NetworkSeat, Asked, list[float]]:
+    """A seat, its network and the time."""
+    now, network = [100.0], Asked()
+    monkeypatch.setattr(network_seat, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return NetworkSeat(cast(Network, network)), network, now
+
+
+@pytest.mark.parametrize(("until", "seconds"), [(math.inf, RELIEF), (100.01, 0.01), (99.0, 0.0), (100.0, 0.0)])
+def test_a_publisher_waits_until_something_is_due_and_for_a_moment_at_most(
+    asked: tuple[NetworkSeat, Asked, list[float]], until: float, seconds: float
+) -> None:
+    seat, network, now = asked
+    seat.is_aside = True
+    relieved: list[bool] = []
+
+    def look() -> None:
+        for now[0] in (100.0 + seconds + LONGER - 1e-6, 100.0 + seconds + LONGER + 1e-6):
+            relieved.append(seat.is_relieved)
+
+    network.meanwhile = look
+    assert seat.relieve(until, lambda: False, lambda: False)
+    assert (network.waits, relieved, network.wakes) == ([(seconds, True)], [True, False], 0)
+    assert seat.take(0.0), "the seat is free again"
+
+
+@pytest.mark.parametrize(("is_aside", "is_over", "is_due", "result"), [
+    (True, False, False, True), (True, False, True, True), (True, True, False, False), (False, False, False, False),
+])  # fmt: skip
+def test_a_leader_that_came_back_meanwhile_is_woken_by_whoever_leaves_the_seat(
+    asked: tuple[NetworkSeat, Asked, list[float]], is_aside: bool, is_over: bool, is_due: bool, result: bool
+) -> None:
+    seat, network, _ = asked
+    seat.is_aside = is_aside
+    assert seat.relieve(math.inf, lambda: is_over, lambda: is_due) is result
+    assert (len(network.waits), network.wakes) == (result and not is_due, not is_aside)
+    assert seat.take(0.0)
+    seat.leave()
+    assert network.wakes == 2 * (not is_aside)
+
+
+@pytest.mark.parametrize(("is_taken", "is_due", "waits", "wakes", "glanced"), [
+    (False, False, [(7.0, True), (7.0, False)], 0, b"data"), (False, True, [], 0, None), (True, False, [], 2, None),
+])  # fmt: skip
+def test_a_leader_waits_at_a_free_seat_and_wakes_who_has_it(
+    asked: tuple[NetworkSeat, Asked, list[float]],
+    is_taken: bool,
+    is_due: bool,
+    waits: object,
+    wakes: int,
+    glanced: bytes | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_seat, "LONGER", 0.001)
+    seat, network, _ = asked
+    if is_taken:
+        assert seat.take(0.0)
+    for patient in (True, False):
+        seat.wait(7.0, lambda: is_due, patient)
+    assert (network.waits, network.wakes) == (waits, wakes)
+    part = SimpleNamespace(glance=lambda until: b"data" if until == 101.0 else None)
+    assert seat.glance(cast(Any, part), 101.0, lambda: is_due) == glanced
+    assert seat._seat.locked() is is_taken
