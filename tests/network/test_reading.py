@@ -152,6 +152,11 @@ CASES: dict[str, Case] = {
     "a train is read on beyond the limit": Case([Read(300)] * 9, [(A, 2700, 300)], 9, 9, limit=2),
     "just no stream": Case([Read(STREAM - 8, A, 8), Read(1, B)], [(A, STREAM - 8, 8), (B, 1, 1)], STREAM // 8, 2),
     "a stream": Case([Read(STREAM, A, 1024), Read(1, B)], [(A, STREAM, 1024), (B, 1, 1)], 33, 2, streams=True),
+    "few short ones, one by one": Case(
+        [Read(1024, A, 256), Read(900, B, 256)], [(A, 256, 256)] * 4 + [(B, 256, 256)] * 3 + [(B, 132, 256)], 8, 2,
+        coalesced=True),
+    "more of them": Case([Read(1280, A, 256)], [(A, 1280, 256)], 5, 1, coalesced=True),
+    "few, not so short": Case([Read(514, A, 257)], [(A, 514, 257)], 2, 1, coalesced=True),
     "so many datagrams at most": Case(
         [Read(300)] * (LONGEST + 1), [(A, 300 * LONGEST, 300), (A, 300, 300)], LONGEST + 1, LONGEST + 1, limit=2000),
     "so many bytes at most": Case(
@@ -270,7 +275,7 @@ def test_the_source_of_a_lone_datagram_is_learned_while_loopback_is_off(
 
 
 @pytest.mark.parametrize(("waits", "is_kept", "causes"), [
-    (Read(300, B), False, {}), (Read(0, B), True, {}), (Read(600, B, 300), True, {}),
+    (Read(300, B, value=7), False, {}), (Read(0, B), True, {}), (Read(600, B, 300, value=7), True, {}),
     (Read(300, B, flags=socket.MSG_TRUNC), True, {}), (refused(), False, {REFUSED: 1}), (None, False, {}),
 ])  # fmt: skip
 def test_only_a_lone_datagram_is_glanced_at(
@@ -279,11 +284,11 @@ def test_only_a_lone_datagram_is_glanced_at(
     receiver = receiver_of(Filled(*([waits] if waits else [])), monkeypatch)
     data = receiver.glance()
     is_lone = isinstance(waits, Read) and not is_kept
-    assert (data, receiver.kept is not None) == (bytes(300) if is_lone else None, is_kept)
+    assert (data, receiver.kept is not None) == (waits.data if is_lone else None, is_kept)
     assert (receiver.statistics, receiver.source) == (causes, B if isinstance(waits, Read) else ())
     if is_kept:
-        found = [(train.address, len(train.data), train.segment) for train in receiver.receive(8)]
-        assert (found, receiver.kept) == ([(B, 600, 300)] if waits.segment else [], None)
+        found = [(train.address, bytes(train.data), train.segment) for train in receiver.receive(8)]
+        assert (found, receiver.kept) == ([(B, waits.data, 300)] if waits.segment else [], None)
 
 
 def test_what_was_taken_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,3 +301,10 @@ def test_what_was_taken_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None
     for _ in range(2):
         receiver.commit()
         assert receiver.statistics == {"trains received": 2, "datagrams received": 2, "bytes received": 320}
+
+
+def test_nothing_is_read_in_vain_behind_a_train_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = Filled(Read(700, A, 300))
+    receiver = receiver_of(filled, monkeypatch)
+    assert [len(train.data) for train in receiver.receive(8)] == [700]
+    assert (filled.reads, filled.looks) == (1, 2)
