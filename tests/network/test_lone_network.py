@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -281,3 +282,22 @@ def test_what_is_described_is_what_was_granted() -> None:
     assert LoneNetwork(_interface=NONE).unicast_address == ("0.0.0.0", 4321)
     assert LoneNetwork(_interface=None, group="[ff15::1]:37320").unicast_address == ("::", 4321, 0, 0)
     assert multicast.LARGEST_MTU == 1500
+
+
+def test_trains_wakes_and_sessions_go_to_the_parts_and_a_forked_child_closes_its_copies() -> None:
+    network = LoneNetwork()
+    trains: Any = ["train"]
+    network.send(trains)
+    network.wake()
+    assert network.done() == [("send", trains), "wake"]
+    network._unicast_receiver.keep = network._unicast_receiver.take = network._sender.post = None
+    part = network.session_part()
+    assert (part._waiter, part._fileno, part._receiver, part._sender) == (
+        network._waiter, UNICAST, network._unicast_receiver, network._sender,
+    )  # fmt: skip
+    cleanup: Any = SimpleNamespace(close=lambda: network.note("close"))
+    network._cleanup = cleanup
+    network._waiter.renew_lock = lambda: network.note("new lock")
+    network._after_fork()
+    network.close()
+    assert network.done() == ["new lock", "close", "close"]
