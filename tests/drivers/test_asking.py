@@ -278,7 +278,8 @@ def test_a_thread_runs_turns_at_the_network_until_its_answer_comes() -> None:
 def test_a_wait_at_the_network_ends_when_something_is_due(fields: dict[str, Any], seconds: float) -> None:
     lone = Awaits(**fields)
     lone.brings = [[(lone.answers, "answer")]]
-    assert ("wait", seconds) in lone.await_once()
+    done = lone.await_once()
+    assert (("wait", seconds) in done, done.count("turn")) == (True, 1)
 
 
 def test_a_thread_waits_at_the_network_for_a_moment_at_most() -> None:

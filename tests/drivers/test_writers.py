@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import glue
 from glue.contract import Delivery
-from glue.drivers import send_policy
+from glue.drivers import log_writer, send_policy
 from glue.drivers.directory import FileDirectory, open_directory
 from glue.drivers.log_writer import LogWriter
 from glue.drivers.recorder import RecordingThread
@@ -128,6 +129,40 @@ def test_a_writer_goes_on_after_a_fault_and_what_could_not_be_stored_is_handled(
     writer.close(PATIENCE)
     assert not writer._thread.is_alive()
     assert [record.getMessage() for record in caplog.records] == [*["storing failed"] * 4, "the log was not closed"]
+
+
+@pytest.mark.parametrize(("items", "deadline", "steps"), [
+    ([*range(300), None], math.inf, [[("store", [*range(256)])], [("store", [*range(256, 300)])], False]),
+    ([1, 2, "call", 3, "call", "call"], math.inf, [
+        [("store", [1, 2]), "called"], [("store", [3]), "called"], ["called"],
+    ]),
+    ([1, None, 2], math.inf, [[("store", [1])], False]),
+    ([], 100.0, [[("commit", None)]]), ([], 99.0, [[("commit", None)]]),
+    ([1], 100.0, [[("store", [1]), ("commit", None)]]), ([1], 100.001, [[("store", [1])]]),
+])  # fmt: skip
+def test_each_step_stores_then_calls_and_then_commits_what_is_due(
+    items: list[Any], deadline: float, steps: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step ends with what is called, at the end, or with 256 deliveries; False: it was the last."""
+    monkeypatch.setattr(log_writer, "time", SimpleNamespace(monotonic=lambda: 100.0, time=lambda: 2e9))
+    keeping, handled = Keeping(), list[int]()
+    keeping.deadline = deadline
+    lone = LogWriter.__new__(LogWriter)
+    lone._queue, lone._handled = SimpleQueue(), lambda delivery: handled.append(delivery.sequence)
+
+    def call() -> None:
+        keeping.did.append("called")
+
+    for item in items:
+        lone._queue.put(delivery(item) if isinstance(item, int) else call if item else None)
+    there: Any = keeping
+    found: list[Any] = []
+    for _ in [step for step in steps if step is not False]:
+        is_open = lone._step(there)
+        found += [keeping.did, *([False] * (not is_open))]
+        keeping.did = []
+    assert found == steps
+    assert handled == [number for step in steps if step for one in step if one[0] == "store" for number in one[1]]
 
 
 def test_a_writer_may_be_closed_by_what_it_calls() -> None:
