@@ -203,6 +203,7 @@ def test_what_is_no_answer_is_left_to_the_leader() -> None:
     lone = Ask(arriving=["other"])
     assert lone.ask_once()
     assert lone.done()[-4:] == [("glance", PATIENT), ("keep", "other"), "leave seat", "call"]
+    assert (lone._is_uncommitted, lone._is_known, lone._received) == (True, False, 0)
     for tokens in (("other",), ("answers", "other")):
         lone = Ask(arriving=["answer"])
         receivers: list[Any] = [lone.answers if token == "answers" else token for token in tokens]
