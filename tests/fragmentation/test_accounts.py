@@ -9,6 +9,7 @@ import pytest
 
 from glue.contract import CONSUMED, Inbound, Leave, Outbound, PeerRemoved, advanced
 from glue.contract.pieces import Pieces
+from glue.contract.train_buffer import TrainBuffer
 from glue.fragmentation import Fragmentation
 from glue.fragmentation.assembly import FEW, FRAGMENT_COST, MESSAGE_COST
 from glue.fragmentation.fastpath import FragmentationFastPath
@@ -225,6 +226,8 @@ def test_the_fast_path_leaves_what_is_due_and_keeps_what_is_not_whole() -> None:
     plain = inbound({"other": [1]}, FULL)
     gone = PeerRemoved(PEER, 1, "a", "goodbye")
     assert (path.receive_one(1.0, plain), path.receive_one(1.0, gone)) == (plain, None)
+    passes = whole(4)
+    assert path.receive_one(1.0, passes) is passes
     assert path.receive_one(599.9, inbound({"fragment": [2, FRAME, 250, 0]}, FULL)) is CONSUMED
     assert path.receive_one(600.0, whole()) is None, "a message has waited in vain"
     completes = path.receive_one(1.0, inbound({"fragment": [8, FRAME, 250, 1]}, FULL, bytes(50)))
@@ -251,3 +254,17 @@ def test_the_fast_path_cuts_what_is_too_large_for_a_frame() -> None:
     assert (path.send_one(0.0, fits), path.send_one(0.0, larger), path.send_one(0.0, Leave())) == (fits, larger, None)
     assert (len(fits.bodies), fits.header, len(larger.bodies)) == (1, {}, 2)
     assert sender.statistics == {"messages fragmented": 1, "fragments sent": 2}
+
+
+def test_fragments_are_kept_though_the_memory_in_which_they_arrived_is_used_again() -> None:
+    buffer, receiver, count = TrainBuffer(), layer(), 40
+    path = FragmentationFastPath(receiver)
+    size = 1010 * count
+    for half, value in enumerate((b"x", b"y")):
+        buffer.memory[:size] = value * size
+        part = inbound({"fragment": [2, 1000, 2000 * count, half * count]}, b"")
+        part.bodies = buffer.rests(size, 1010, 10)
+        up = path.receive_one(0.0, part)
+    buffer.memory[:size] = bytes(size)
+    assert isinstance(up, Inbound)
+    assert b"".join(up.bodies) == b"x" * 1000 * count + b"y" * 1000 * count
