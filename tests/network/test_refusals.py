@@ -7,6 +7,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -254,3 +255,21 @@ def test_a_buffer_that_is_too_large_is_asked_for_in_halves(monkeypatch: pytest.M
     monkeypatch.setattr(sys, "platform", "darwin")
     stingy = Stingy(limit=6 << 20)
     assert sockets.raise_receive_buffer(cast(socket.socket, stingy), 32 << 20) == 4 << 20
+
+
+@pytest.mark.parametrize(("platform", "knows", "tried"), [("linux", True, 1), ("linux", False, 1), ("darwin", True, 0)])
+@pytest.mark.parametrize("ask", [has_segmentation, enable_coalescing])
+def test_a_kernel_knows_an_option_or_refuses_it_and_others_are_not_asked(
+    ask: Any, platform: str, knows: bool, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    asked: list[Any] = []
+
+    def option(*what: Any) -> None:
+        asked.append(what)
+        if not knows:
+            raise OSError(errno.ENOPROTOOPT, "unknown")
+
+    assert ask(SimpleNamespace(getsockopt=option, setsockopt=option)) is (knows and platform == "linux")
+    wanted = (socket.IPPROTO_UDP, 103) if ask is has_segmentation else (socket.IPPROTO_UDP, 104, 1)
+    assert asked == [wanted] * tried

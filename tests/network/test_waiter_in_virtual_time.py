@@ -11,9 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from glue.network import waiter as module
-from glue.network.waiter import EXCHANGE, FRESH, GATHER, LASTING, NEITHER, PREEMPTED, SOBER_ONCE, UNANSWERED, Waiter
+from glue.network.waiter import NEITHER, Waiter
 
 SOCKET, OTHER, SPIN = 101, 102, 0.001
+FRESH, GATHER, PREEMPTED, SOBER_ONCE = 20e-6, 50e-6, 300e-6, 0.001
+EXCHANGE, LASTING, UNANSWERED = 4, 16, 2  # answers
 Answer = tuple[float, list[int]]
 
 
