@@ -196,3 +196,35 @@ def test_an_end_waits_for_handlers_unless_it_is_called_in_one() -> None:
         lead._core.is_done = is_done
         lead.close(0.0)
         assert lead.may_end == [may_end]
+
+
+def test_a_driver_begins_with_a_leader_and_a_standby_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[Any] = []
+    core: Any = SimpleNamespace(
+        settings=SimpleNamespace(queue_limit=100, malloc_threshold=7), renew_locks=lambda: None, security=None
+    )
+    network: Any = SimpleNamespace(wake=lambda: None)
+    news: Any = Receiver()
+    driver: Any = leader.ThreadDriver(core, network, news)
+    assert (driver._core, driver._network, driver._news, driver.closed) == (core, network, news, True)
+    fresh = driver._handling_since, driver._watching, driver._watch.is_set(), driver._skips_left, driver._skip_count
+    assert fresh == (0.0, False, False, 0, 0)
+    with driver._hand_out, driver._hand_out:  # as a handler may be the one who asks
+        assert [*driver._threads] == []
+
+    class Thread:
+        """One that is not started."""
+
+        def __init__(self, target: Any, name: str, daemon: bool) -> None:
+            self.told = target.__name__, name, daemon
+
+        def start(self) -> None:
+            did.append(self.told)
+
+    monkeypatch.setattr(leader, "threading", SimpleNamespace(Thread=Thread))
+    monkeypatch.setattr(leader, "keep_freed_memory", did.append)
+    monkeypatch.setattr(driver, "_maintain", lambda: did.append(driver.closed))
+    driver.start()
+    assert did == [7, False, ("_lead", "glue", True), ("_stand_by", "glue standby", True)]
+    assert driver._leader.told == did[2]
+    assert {thread.told for thread in driver._threads} == {*did[2:]}

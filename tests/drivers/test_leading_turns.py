@@ -176,3 +176,59 @@ def test_a_leader_leads_until_it_is_replaced_whatever_fails(
     lead._lead()
     assert len(did) == 9
     del leader._leading.driver
+
+
+class Standby(Turning):
+    """A driver whose standby thread is the test's own; each of its looks takes a step of the test."""
+
+    def __init__(self, *steps: Any) -> None:
+        super().__init__()
+        self._leader, self._watching = None, True
+        self._threads: Any = {threading.current_thread()}
+        self.steps, self.looks = [*steps], 0
+        self._watch: Any = SimpleNamespace(wait=self.wait, clear=lambda: self.did.append("clear"))
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds == leader.PATIENCE
+        self.looks += 1
+        step = self.steps.pop(0)
+        if step is None:
+            self._closed = True
+        else:
+            self._handling_since = step
+
+    def wait(self) -> None:
+        self.did.append(("wait", self.looks, self._watching))
+
+    def _lead(self) -> None:
+        self.did.append(("lead", self._leader is threading.current_thread(), self._handling_since))
+
+    def stand_by(self, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+        monkeypatch.setattr(leader, "time", SimpleNamespace(monotonic=lambda: 100.0, sleep=self.sleep))
+        self._stand_by()
+        return self.did
+
+
+def test_a_standby_thread_takes_the_lead_from_a_long_handler_and_leaves_another_standby(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patience = leader.PATIENCE
+    lead = Standby(0.0, 100.0, 100.001 - patience, 99.999 - patience)
+    assert lead.stand_by(monkeypatch) == [("lead", True, 0.0)]
+    assert (lead.looks, lead.started) == (4, [("_stand_by", "glue standby")])
+    lead = Standby(99.0, 99.0, None)
+    lead._threads |= {*range(leader.FOLLOWERS - 1)}  # no more threads than so many
+    assert lead.stand_by(monkeypatch) == []
+    assert (lead.looks, lead.started, len(lead._threads)) == (3, [], leader.FOLLOWERS - 1)
+    lead = Standby(99.0)
+    lead._threads |= {*range(leader.FOLLOWERS - 2)}
+    assert lead.stand_by(monkeypatch) == [("lead", True, 0.0)]
+
+
+def test_a_standby_thread_sleeps_while_there_is_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = leader.QUIET
+    lead = Standby(*[0.0] * 3, 100.0, *[0.0] * (2 * quiet + 2), None)
+    assert lead.stand_by(monkeypatch) == [
+        ("wait", quiet + 5, False), "clear", ("wait", 2 * quiet + 6, False), "clear",
+    ]  # fmt: skip
+    assert (lead._watching, lead.started, lead._threads) == (True, [], set())

@@ -230,6 +230,7 @@ def test_the_handler_of_a_signal_does_not_wait_behind_the_wait_that_it_interrupt
     before = signal.signal(number, handle)
     try:
         assert waits(seat)
+        assert number == signal.SIGINT or signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(number, before)
         del line.wait
