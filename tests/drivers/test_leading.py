@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Missed
-from glue.drivers import leader
+from glue.drivers import leader, malloc
 from tests.drivers.lone_leader import Lead, Receiver, delivery
 
 
@@ -228,3 +228,13 @@ def test_a_driver_begins_with_a_leader_and_a_standby_thread(monkeypatch: pytest.
     assert did == [7, False, ("_lead", "glue", True), ("_stand_by", "glue standby", True)]
     assert driver._leader.told == did[2]
     assert {thread.told for thread in driver._threads} == {*did[2:]}
+
+
+@pytest.mark.parametrize(("threshold", "asked"), [(0, []), (5, [5])])
+def test_freed_memory_is_kept_by_a_block_as_large_as_asked_for(
+    threshold: int, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(malloc, "bytes", taken.append, raising=False)
+    malloc.keep_freed_memory(threshold)
+    assert taken == asked

@@ -48,7 +48,7 @@ def seen(layer: Serialization, datagram: bytes) -> tuple[list[Any], Counter[str]
     train = Train(ADDRESS, memoryview(bytearray(datagram)), len(datagram) or 1)
     run = SerializationFastPath(layer).receive_one(0.0, train)
     up = layer.receive(0.0, [train])[0] if run is None else [run] if run else []
-    told = [(run.peer, run.incarnation, run.address, repr(run.header), run.bodies) for run in up]
+    told = [(run.peer, run.incarnation, run.address, repr(run.header), run.bodies, run.age, run.reliable) for run in up]
     return told, layer.statistics - before
 
 
