@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glue.contract import Train
-from glue.serialization import MAX_HEADER
+from glue.contract.sealed import HEAD
+from glue.serialization import MAX_HEADER, Serialization
 from tests.serialization.frames import ADDRESS, READER, SENDER, frames, outbound, read, reader, writer, written
 
 START = b'{"glue":[1,1,"aaaaaaaaaaaaaaaa",77,'
@@ -139,6 +140,23 @@ def test_numbers_padded_in_another_way_do_not_confuse_what_follows(number: bytes
 def test_keys_that_are_not_known_are_kept_for_the_layers_above() -> None:
     (run,) = read([START + b'5],"seal":["later",{"deep":[1]}],"transport":["best",0,0]}\nbody'])
     assert run.header["seal"] == ["later", {"deep": [1]}]
+
+
+@pytest.mark.parametrize(("format", "network", "size", "cause"), [
+    (0xE1, 1, 30, "sealed"), (0xEC, 1, 24, "sealed"), (0xE1, 2, 30, "other network"), (0xE0, 1, 30, "malformed header"),
+    (0xED, 1, 30, "malformed header"), (0xE1, 1, 23, "malformed header"),
+])  # fmt: skip
+@pytest.mark.parametrize("count", [1, 3])
+def test_sealed_datagrams_are_counted_as_that_and_those_of_this_network_told(
+    format: int, network: int, size: int, cause: str, count: int
+) -> None:
+    told: list[tuple[str, object]] = []
+    datagram = HEAD.pack(format, 1, network, b"s" * 16, 5).ljust(30, b"c")[:size]
+    for tell in (None, lambda *what: told.append(what)):
+        layer = Serialization(endpoint_id=READER, incarnation=1, network_id=1, on_sealed=tell)
+        assert layer.receive(0.0, [Train(ADDRESS, datagram * count, size)]) == ([], [])
+        assert layer.statistics == Counter({cause: count})
+    assert told == [("sealed", ADDRESS)] * (count if cause == "sealed" else 0)
 
 
 @settings(max_examples=500)
