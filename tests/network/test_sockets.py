@@ -166,6 +166,15 @@ def test_closing_twice_and_waking_afterwards_do_no_harm(group: str) -> None:
         assert not any(is_open(number) for number in numbers)
 
 
+def test_no_descriptor_is_left_of_a_closed_network(group: str) -> None:
+    with opened(LOOPBACK, group) as network:
+        descriptors = *network.filenos(), *network._changes.filenos, network._waiter.wake_fileno
+        assert len({*descriptors}) >= 3
+    for descriptor in descriptors:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
 def test_a_group_is_left_when_the_network_is_closed(group: str) -> None:
     with opened(LOOPBACK, group) as first:
         with opened(LOOPBACK, group):
