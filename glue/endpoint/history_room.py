@@ -49,7 +49,7 @@ class HistoryRoom(PokedRoom):
         self._closed = False
         self._delivery: Delivery | None = None  # the one that is being read
         self._opened: deque[Delivery | Missed] = deque()  # what was decoded and comes next
-        self._weight = 0  # bytes of the delivery that it came from
+        self._weight = 0  # bytes of the delivery that this came from
         self._read = self._expired = 0  # messages of it
 
     def __bool__(self) -> bool:
@@ -101,14 +101,26 @@ class HistoryRoom(PokedRoom):
         self._weight = weight(first)
         lost = sum(found.count for found in self._opened if isinstance(found, Missed))
         self._parts.arrived(-lost)
+        if not self._has_unread:
+            self._make_room(self._weight)
         return self._opened.popleft()
+
+    @property
+    def _has_unread(self) -> bool:
+        """Whether more messages come that were decoded from the same delivery."""
+        return any(isinstance(found, Delivery) for found in self._opened)
 
     def _finish(self, delivery: Delivery) -> None:
         self._delivery = None
         if self._closed:
             return
         self._settle_read()
-        size, self._weight = self._weight or weight(delivery), 0
+        if not self._has_unread:
+            self._make_room(self._weight or weight(delivery))
+
+    def _make_room(self, size: int) -> None:
+        """Give the room of a delivery back, once."""
+        self._weight = 0
         with self._parts.lock:
             has_room = self.reader.read(size)
         if has_room:

@@ -16,6 +16,7 @@ from glue.endpoint.consumer_room import ConsumerMessage, ConsumerRoom
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Message
 from glue.endpoint.shared import PERIOD, Acknowledger, SharedDeliveries, SharedMessages
+from glue.history.source import weight
 from tests.endpoint.owners import Owner
 
 
@@ -252,6 +253,7 @@ class Late:
         )  # fmt: skip
         self.reader = reader
         self.has_room = False
+        self.sizes: list[int] = []
         parts: Any = SimpleNamespace(
             lock=nullcontext(), arrived=lambda count: self.did.append(("arrived", count)), opened=self.opened,
             ended=lambda room: self.did.append("ended"), wake=lambda: self.did.append("wake"),
@@ -266,6 +268,7 @@ class Late:
 
     def read(self, size: int) -> bool:
         self.did.append(("read", size > 0))
+        self.sizes.append(size)
         return self.has_room
 
     def opened(self, coded: Any) -> list[Any]:
@@ -319,16 +322,35 @@ def test_what_comes_in_a_codec_is_decoded_when_it_is_read() -> None:
     late = Late()
     missed = Missed("t", "you", "id-you", 3, "undecodable", ())
     late.decoded = [delivery(1), missed, delivery(5)]
-    late.reader.ready.append(CodedDelivery("t", [b""], None, "you", "id-you", 1, 1, 0.0, False, ()))
+    coded = CodedDelivery("t", [bytes(5000)], None, "you", "id-you", 1, 1, 0.0, False, ())
+    late.reader.ready.append(coded)
     first = late.room.take()
     assert isinstance(first, Message)
-    assert (first.payload, late.done()) == ("p1", [("arrived", -3), ("read", True)])
+    assert (first.payload, late.done()) == ("p1", [("arrived", -3)])
     assert late.room
     assert late.room.take() is missed
     last = late.room.take()
     assert isinstance(last, Message)
     assert last.payload == "p5"
     assert not late.room
+    assert late.sizes == [weight(coded)]  # once, when all of it was read
+    assert weight(coded) > 5000
+    late.reader.ready.append(delivery(6))
+    late.room.take()
+    assert late.sizes[1:] == [weight(delivery(6))]
+
+
+def test_what_cannot_be_decoded_at_all_makes_room_at_once() -> None:
+    late = Late()
+    late.has_room = True
+    missed = Missed("t", "you", "id-you", 1, "unknown codec", ())
+    late.decoded = [missed]
+    coded = CodedDelivery("t", [bytes(5000)], None, "you", "id-you", 1, 1, 0.0, False, ())
+    late.reader.ready += [coded, delivery(2)]
+    assert late.room.take() is missed
+    assert (late.done(), late.sizes) == ([("arrived", -1), ("read", True), "wake"], [weight(coded)])
+    assert isinstance(late.room.take(), Message)
+    assert late.sizes[1:] == [weight(delivery(2))]
 
 
 def test_a_closed_room_accounts_for_what_was_not_read() -> None:
