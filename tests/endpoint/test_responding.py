@@ -337,6 +337,24 @@ def test_a_cancelled_coroutine_tells_its_caller_and_is_no_failure() -> None:
     asyncio.run(main())
 
 
+def test_requests_that_come_while_a_function_of_the_loop_is_called_wait_for_their_turn() -> None:
+    async def main() -> None:
+        got: list[Any] = []
+
+        def handle(one: Request) -> Any:
+            got.append(one.payload)
+            if one.payload == "a":
+                side.ask(request(3, "c"))
+            return one.payload
+
+        side = AioSide(handle)
+        side.ask(request(1, "a"), request(2, "b"))
+        assert got == ["a", "b", "c"]
+        assert (side.replies(), side.counted) == ([(1, "a"), (2, "b"), (3, "c")], {"handled": 3, "done": 2})
+
+    asyncio.run(main())
+
+
 def test_requests_of_a_caller_that_left_while_they_waited_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         monkeypatch.setattr(aio_requests, "SIDE_BY_SIDE", 1)
