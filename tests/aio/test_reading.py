@@ -157,6 +157,33 @@ def test_what_waits_in_a_buffer_is_handled_once_and_a_closed_worker_tells_only_g
     asyncio.run(main())
 
 
+def test_an_awaited_handler_that_raises_at_its_call_gets_the_next_and_a_closed_one_nothing() -> None:
+    async def main() -> None:
+        got: list[Any] = []
+
+        class Handler:
+            async def __call__(self, message: Any) -> None:
+                pass
+
+        def call(message: Any) -> Any:
+            got.append(message.payload)
+            if message.payload == "p1":
+                raise KeyError
+            return asyncio.sleep(0)
+
+        reader = Reader(Handler())
+        reader.subscription._handler = call
+        reader.put(delivery(1, 2))
+        await turns()
+        assert (got, reader.counted) == (["p1", "p2"], {"failed": 1, "handled": 2, "done": 1})
+        reader.subscription.close()
+        reader.put(delivery(3, 2), LOST)
+        await turns()
+        assert (got, reader.counted["unread"], reader.counted["done"], reader.gaps) == (["p1", "p2"], 2, 2, [])
+
+    asyncio.run(main())
+
+
 def test_a_handler_of_what_comes_from_history_lets_the_loop_go_round() -> None:
     async def main() -> None:
         class Room(PokedRoom):

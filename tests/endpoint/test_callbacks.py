@@ -56,6 +56,18 @@ def test_whatever_takes_the_arguments_is_accepted() -> None:
     glue.aio.Endpoint("b").on_peer_added = awaited
 
 
+def test_what_does_not_tell_its_arguments_is_accepted() -> None:
+    class Silent:
+        __signature__ = "none"
+
+        def __call__(self, peer: Any) -> None:
+            pass
+
+    endpoint, silent = glue.Endpoint("a"), Silent()
+    endpoint.on_peer_added = silent
+    assert endpoint.on_peer_added is silent
+
+
 def test_callbacks_of_two_endpoints_are_their_own() -> None:
     a, b = glue.Endpoint("a"), glue.Endpoint("b")
     a.on_gap = print

@@ -199,6 +199,20 @@ def test_an_unknown_section_is_none_and_every_section_can_be_told() -> None:
     assert [name for name in SECTIONS if section_of(one, name) is None] == []
 
 
+def test_the_load_of_a_machine_is_told_for_each_of_its_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = World().endpoint("one")
+    monkeypatch.setattr("os.getloadavg", lambda: (3.14159, 0.0, 0.0))
+    for processors, load in ((2, 1.57), (1, 3.14), (None, 3.14)):
+        monkeypatch.setattr("os.cpu_count", lambda processors=processors: processors)
+        assert section_of(one, "report")["load"] == load
+
+    def unknown() -> Any:
+        raise OSError
+
+    monkeypatch.setattr("os.getloadavg", unknown)
+    assert section_of(one, "report")["load"] == 0.0
+
+
 def test_a_clock_that_was_set_is_told() -> None:
     world = World()
     one: Any = world.endpoint("one")

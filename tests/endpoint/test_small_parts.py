@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 import glue
+from glue.codecs.registry import tag_of
 from glue.contract import Accept, Addressed, CodedDelivery, Delivery, Missed, Options, Publication, Receipted
 from glue.contract.metadata import Metadata
 from glue.endpoint import coded, schemas
@@ -23,6 +24,7 @@ from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import AwaitableReceipt, Receipt, WaitingReceipt
 from glue.endpoint.schemas import Schemas
 from glue.simulation import World
+from glue.topics.wrapped import SHARED
 
 # ---------------------------------------------------------------------------------------------------------- messages
 
@@ -39,6 +41,20 @@ def test_a_message_tells_all_of_its_delivery() -> None:
     assert [second.expired(now) for now in (49.9, 50.0, 50.1)] == [False, False, True]
     assert repr(first) == f"<Message t #5 from b: {b'x' * 80!r:.80}>"
     assert repr(second) == "<Message t #6 from b: [1, 2]>"
+
+
+def test_a_message_tells_how_it_travelled() -> None:
+    whole = delivery(5, "a", "b")
+    (bare, _) = messages(whole)
+    assert (bare.codec, bare.encoded, bare.redelivered) == (None, None, False)
+    whole.metadata, whole.encoded = Metadata({"p": "q"}, None), [b"1", b"2"]
+    found = [(one.codec, one.encoded, dict(one.properties)) for one in messages(whole)]
+    assert found == [(None, b"1", {"p": "q"}), (None, b"2", {"p": "q"})]
+    whole.metadata = Metadata(None, tag_of("msgpack"))
+    assert [(one.codec, dict(one.properties)) for one in messages(whole)] == [("msgpack", {})] * 2
+    for wrapped, is_again in ((f"{SHARED}g/1/1/t", True), (f"{SHARED}g/1/0/t", False), ("$glue/x/g/1/1/t", False)):
+        whole.wrapped = wrapped
+        assert [one.redelivered for one in messages(whole)] == [is_again] * 2
 
 
 def test_the_rest_of_a_delivery_is_as_the_whole() -> None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 
 import glue
 import glue.aio
+from glue import schema
 from glue.contract import Delivery, Missed, Publication, Subscribe, Unsubscribe
 from glue.endpoint import requests as module
 from glue.endpoint.consuming import Consuming
@@ -32,6 +34,7 @@ from glue.endpoint.responder import KEPT
 from glue.endpoint.schemas import Schemas
 from glue.endpoint.typed import SchemaReceiver
 from glue.endpoint.wills import Holding
+from glue.schema import PUBLISH, SUBSCRIBE, AnnouncedType
 from tests.endpoint.owners import Owner
 from tests.receivers.desk import Desk
 
@@ -211,6 +214,25 @@ def test_a_recording_ends_once_and_with_its_endpoint() -> None:
     endpoint.is_closed = True
     endpoint._end_keeping(0.0)
     assert (len(waits), endpoint._recorders, len(endpoint.asked)) == (4, (), 2)
+
+
+def test_a_recorded_message_has_the_schema_that_its_publisher_announced() -> None:
+    document: Any = {"title": "Good"}
+    hash = schema.hash_of(orjson.dumps(document))
+    told = [
+        (peer, AnnouncedType(way, "Good", hash, pattern))
+        for peer, way, pattern in (("id-c", PUBLISH, "t/+"), ("id-b", SUBSCRIBE, "t/+"), ("id-b", PUBLISH, "u"))
+    ]
+    found = Schemas(SimpleNamespace(directory=told), Owner(), True)  # type: ignore[arg-type]
+
+    def schema_of(peer: str, topic: str) -> Any:
+        return found.schema_of(SimpleNamespace(publisher_id=peer, topic=topic))  # type: ignore[arg-type]
+
+    assert [schema_of("id-c", "t/1"), schema_of("id-b", "t/1")] == [None, None]  # its schema has not come
+    found._deliver(Delivery(f"$glue/schema/{hash}", [document], None, "b", "id-b", 1, 1, 0.0, True, ()))
+    assert schema_of("id-c", "t/1") == ("Good", orjson.dumps(document))
+    assert schema_of("id-b", "u") == ("Good", orjson.dumps(document))
+    assert [schema_of("id-b", "t/1"), schema_of("id-c", "u"), schema_of("id-d", "t/1")] == [None] * 3
 
 
 # ---------------------------------------------------------------------------------------------- quality of service

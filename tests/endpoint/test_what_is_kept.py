@@ -220,6 +220,17 @@ def test_a_keeper_with_a_disk_is_a_home_of_consumers_and_tells_what_is_durable(e
     assert [writer.did for writer in endpoint._writers.values()] == [[2.5]] * 3
 
 
+def test_damaged_positions_of_consumers_are_counted(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for content, count in ((None, 0), (b"no entry at all, but some bytes of another file\n" * 9, 1)):
+        disk = SimulatedDisk(Random(1))
+        if content is not None:
+            disk.create("consumers")
+            disk.append("consumers", content)
+        monkeypatch.setattr(endpoint, "_open_directory", lambda data_dir, disk=disk: disk)
+        do(lambda place=f"/{count}": endpoint.keep("t", data_dir=place))  # type: ignore[misc]
+        assert endpoint._core.statistics["damaged positions of consumers"] == count
+
+
 def test_a_log_that_cannot_be_opened_closes_its_directory(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
 

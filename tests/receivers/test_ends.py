@@ -295,3 +295,22 @@ def test_a_result_is_taken_once_and_waited_for_in_time() -> None:
     pending.settle(KeyError("late"), None)
     assert pending.wait(0.0) is True
     assert pending.wait(0.0) is False
+
+
+def test_an_answer_that_comes_after_its_caller_gave_up_disturbs_nobody(run: Run) -> None:
+    late: list[Callable[[Any, Any], None]] = []
+    unanswered = glue.RequestTimeoutError("too late")
+    runtime = SimpleNamespace(ask=lambda *asked: late.append(asked[-1]), unanswered=lambda address: unanswered)
+    endpoint: Any = Endpoint()
+    endpoint._receiving = SimpleNamespace(runtime=runtime)
+    endpoint.wait_for = lambda pending, timeout: pending.wait(0.0)
+
+    async def use(module: Any) -> None:
+        with pytest.raises(glue.RequestTimeoutError, match="too late"):
+            found = module.ask(endpoint, parse("sum/x"), 1, 0.001)
+            await found
+        for error in (None, KeyError("late")):
+            late[0](error, 5)
+
+    run(use)
+    assert len(late) == 1
