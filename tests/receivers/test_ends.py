@@ -305,10 +305,13 @@ def test_an_answer_that_comes_after_its_caller_gave_up_disturbs_nobody(run: Run)
     endpoint._receiving = SimpleNamespace(runtime=runtime)
     endpoint.wait_for = lambda pending, timeout: pending.wait(0.0)
 
+    async def ask(module: Any) -> None:
+        found = module.ask(endpoint, parse("sum/x"), 1, 0.001)
+        await found
+
     async def use(module: Any) -> None:
         with pytest.raises(glue.RequestTimeoutError, match="too late"):
-            found = module.ask(endpoint, parse("sum/x"), 1, 0.001)
-            await found
+            await ask(module)
         for error in (None, KeyError("late")):
             late[0](error, 5)
 
