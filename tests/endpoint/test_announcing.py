@@ -11,7 +11,7 @@ import pytest
 
 import glue
 import glue.aio
-from glue.contract import Alarm, Delivery, Subscribe, Survey, Unsubscribe
+from glue.contract import Alarm, Delivery, PeerInterest, Subscribe, Survey, Unsubscribe
 from glue.endpoint.accounting import OUTCOMES
 from glue.endpoint.owner import OwnerFunctions
 from glue.topics.names import NAME_LIMIT
@@ -122,7 +122,7 @@ def test_a_deadline_is_watched_until_its_subscription_is_closed(endpoint: Any) -
     core.requests.clock = lambda: 10.0
     watch._clock = lambda: 10.0
     watch._names["id-b"] = "b"
-    watch._last["id-b", "u"] = 7.0, 2.5
+    watch.note(7.0, PeerInterest("id-b", ["$glue/publisher/1000/u", "$glue/publisher/2001/t/1"], []))
     watch._deliver(Alarm(watch, 10.0))
     (silence,) = silences
     assert (silence.topic, silence.publisher, silence.seconds, silence.publisher_id) == ("u", "b", 3.0, "id-b")

@@ -178,9 +178,11 @@ def test_a_keeper_receives_then_tells_and_its_end_is_told_first(endpoint: Any) -
         ["$glue/keeper/memory/2/t/#"],
         {id: 2},
     )
+    assert [*core.history._healers[keeper.log][0].patterns] == ["t/#"]
     keeper.close()
     assert driver.told() == []
     again.close()
+    assert [*core.history._healers[keeper.log][0].patterns] == []
     assert driver.told() == ["- Announcement", "- PlacedKept"]
     assert (durability.keepers("t/1", "memory"), core.offers.interests, endpoint._keepers) == ({}, {}, ())
     assert again._writer.keeping.retentions == []
