@@ -155,7 +155,7 @@ class SimulatedReceiving:
             answer.settle(None if error is None else remote(error, target), payload)
 
         def late() -> None:
-            if self._core is core:
+            if self._core is core and cast(Any, self).is_running and not answer.is_over:
                 answer.settle(self._parts().runtime.unanswered(target), None)
 
         with contextlib.suppress(ClosedError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from glue import EVENT, SENSOR, Message
+from glue import EVENT, SENSOR, ClosedError, Message, TopicError
 from glue.endpoint.request import CURRENT
 from glue.simulation import SimulatedEndpoint, World
 from glue.simulation.host import EPOCH
@@ -134,6 +134,30 @@ def test_a_restart_ends_a_life_that_is_in_use() -> None:
     other.publish("t", 1)
     world.run(1.0)
     assert heard.received == []
+
+
+def test_a_later_life_follows_the_wall_clock_of_its_host() -> None:
+    world, one, other = pair()
+    come: list[bool] = []
+    other.on_peer_added = lambda peer: come.append(peer.restarted)
+    former = one.incarnation
+    one.host.wall_offset = 1000.0
+    one.restart()
+    world.run(1.0)
+    assert one.incarnation - former > 900e6, "microseconds, about"
+    assert come == [True]
+
+
+def test_presence_of_what_is_no_pattern_cannot_be_watched() -> None:
+    _, one, _ = pair()
+    with pytest.raises(TopicError):
+        one.watch_presence("a#")
+    seen: list[str] = []
+    one.watch_presence("#", lambda presence: seen.append(presence.name)).close()
+    assert seen == []
+    one.crash()
+    with pytest.raises(ClosedError):
+        one.watch_presence("#")
 
 
 def test_a_closed_subscription_gives_back_the_room_of_what_it_does_not_read() -> None:
