@@ -34,6 +34,23 @@ def test_a_stream_goes_over_to_blocks_and_all_arrives(stream: Stream) -> None:
     assert stream.kitchen.layer.statistics["datagrams sealed in blocks"] == 1000 * COUNT
 
 
+def test_blocks_that_the_short_way_grants_are_told_with_what_leaves_next() -> None:
+    stream = Stream()
+    told = 0
+    for _ in range(PATIENCE):
+        sealed = stream.sealed(stream.plain())
+        assert sealed[0] not in BLOCKS
+        train = Train(stream.kitchen.address, sealed, SIZE + OVERHEAD)
+        assert stream.hall.layer.open_train(0.0, train) is not None
+        down = stream.hall.layer.send(0.0, [])
+        assert stream.hall.layer.send(0.0, []) == [], "once"
+        for train in down:
+            told += 1
+            stream.kitchen.layer.receive(0.0, [Train(stream.hall.address, bytes(train.data), train.segment)])
+    plain, sealed = stream.block()
+    assert (told, stream.arrives(sealed)) == (1, plain)
+
+
 def test_a_train_may_mix_blocks_and_others(stream: Stream) -> None:
     plains = [stream.plain()[: SIZE * count] for count in (8, 3, 10, 8, 1)]
     sealed = b"".join(map(stream.sealed, plains))
