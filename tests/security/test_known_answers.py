@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from glue.security import Epoch, Key, Suite
+from glue.security.at_rest import sealed_directory
 from glue.security.suites import AES_GCM, CHACHA, _primitive, derived
+from glue.simulation.disk import SimulatedDisk
 
 SUNSCREEN = b" ".join(
     [
@@ -46,3 +52,26 @@ def test_aes_256_gcm_of_test_case_16_in_the_specification_for_nist() -> None:
         "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa"
         "8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f66276fc6ece0f4e1768cddf8853bb2d551b"
     )
+
+
+STORED = {
+    AES_GCM.name: "e5676c75e18e000000000000000000000003000102030405060708090a0b0c0d0e0f000102030405060708090a0b7d19cf0d"
+    "9bbaefd1d2cadc4d59e49ae690d565e2666a94a5",
+    CHACHA.name: "e5676c75e28e000000000000000000000003000102030405060708090a0b0c0d0e0f000102030405060708090a0b4522447e"
+    "444ef2d0bd65fd1ddf3341f8b3f9db436908f8a5",
+}
+"""A file "log" that holds "one", as it was sealed on 2026-11-28."""
+
+
+@pytest.mark.parametrize("suite", [AES_GCM, CHACHA], ids=lambda suite: suite.name)
+def test_a_file_that_was_sealed_before_is_read_and_written_alike(suite: Suite) -> None:
+    disk = SimulatedDisk(Random(1))
+    key = Key((Epoch(1, bytes(range(32))),))
+    directory = sealed_directory(disk, key, suite, lambda size: bytes(range(size)))
+    before = bytes.fromhex(STORED[suite.name])
+    disk.create("log")
+    disk.append("log", before)
+    assert directory.read("log") == b"one"
+    directory.create("log")
+    directory.append("log", b"one")
+    assert disk.read("log") == before
