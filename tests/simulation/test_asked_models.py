@@ -137,6 +137,41 @@ def test_an_answer_of_a_receiver_comes_once_or_is_late_after_its_timeout() -> No
     assert (answered.payload, gone.is_over) == (12, False)
 
 
+def test_what_is_not_named_of_a_receiver_is_as_documented() -> None:
+    world, (host,), (model,) = plant()
+    kind = host.receivers("sum", Sum, model)
+    assert world.run_until(lambda: kind.owned >= 64, 20.0)
+    assert kind.owned == 64
+    caller = world.endpoint("caller")
+    world.run(1.0)
+    host.pause()
+    late = caller.ask("sum/x", 1)
+    world.run(4.9)
+    assert not late.is_over
+    world.run(0.2)
+    assert late.is_over
+
+
+def test_a_receiver_of_a_paused_host_goes_on_when_the_host_does() -> None:
+    world, (host,), (model,) = plant()
+    kind = host.receivers("sum", Sum, model, partitions=4)
+    assert world.run_until(lambda: kind.owned == 4, 10.0)
+    told: list[Any] = []
+    host.ask("sum/x", 3, 60.0, lambda error, answer: told.append((world.time, answer)))
+    host.pause()
+    world.run(1.0)
+    assert told == []
+    at = world.time
+    host.resume()
+    assert world.run_until(lambda: told, 1.0)
+    assert told[0][1] == 3
+    assert told[0][0] - at < 0.1
+    host.ask("sum/x", 4, 60.0, lambda error, answer: told.append((world.time, answer)))
+    host.restart()
+    world.run(5.0)
+    assert len(told) == 1, "that life is over"
+
+
 @pytest.mark.parametrize(
     ("needed", "least", "storm"), [("crash", 3.0, 3.5), ("wipe", 0.0, 0.875), ("split", 14.0, 14.0)]
 )

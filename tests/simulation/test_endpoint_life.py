@@ -263,6 +263,7 @@ def test_a_handler_of_requests_sees_its_request_and_only_its_assertions_come_out
     world.run(0.2)
     assert "no such thing" in str(call.replies[0].error)
     assert (seen, CURRENT.get(None)) == ([True], None)
+    assert other.statistics["endpoint"]["messages handled"] == 1
     one.request("ask", "bad")
     with pytest.raises(AssertionError, match="bad"):
         world.run(0.2)

@@ -196,3 +196,46 @@ def test_a_paused_peer_is_not_taken_for_a_dead_link() -> None:
     world.run(2.0)
     assert stream.got["two"] == [*range(stream.sent)]
     assert one.statistics["discovery"]["paths changed"] <= 2
+
+
+def test_each_segment_has_its_own_addresses_luck_and_cables() -> None:
+    world = World(1)
+    segments = Segments(world, *LINKS)
+    both, radio, wired = (
+        segments.endpoint("both"),
+        segments.endpoint("radio", ["wlan0"]),
+        segments.endpoint("wired", ["eth0"]),
+    )
+    for name in LINKS:
+        segments[name].set_conditions(Conditions(loss=0.3))
+    world.run(3.0)
+    nics = [
+        segments.nic(both, "eth0"),
+        segments.nic(both, "wlan0"),
+        segments.nic(radio, "wlan0"),
+        segments.nic(wired, "eth0"),
+    ]
+    assert [nic.address[0] for nic in nics] == ["10.1.0.1", "10.2.0.1", "10.2.0.2", "10.1.0.3"]
+    assert {nic.address[1] for nic in nics} == {37319}
+    assert [sorted(peer.name for peer in one.peers) for one in (both, radio, wired)] == [
+        ["radio", "wired"],
+        ["both"],
+        ["both"],
+    ]
+    (seen,) = radio.peers
+    assert seen.address == nics[1].address, "with one interface, addresses name no link"
+    assert link(both, "radio") == "wlan0"
+    assert all(segments[name].totals()["lost"] > 0 for name in LINKS)
+    with pytest.raises(KeyError):
+        segments.nic(radio, "eth0")
+    segments.switch(both, "wlan0", False)
+    sent = segments["wlan0"].totals()["sent"]
+    from_both = segments["wlan0"].link(nics[1], nics[2]).counters["sent"]
+    world.run(9.0)
+    assert segments["wlan0"].link(nics[1], nics[2]).counters["sent"] == from_both, "nothing leaves by it"
+    assert segments["wlan0"].link(nics[2], nics[1]).counters["receiver down"] > 0
+    assert segments["wlan0"].totals()["sent"] > sent
+    assert (radio.peers, [peer.name for peer in wired.peers]) == ([], ["both"])
+    assert not nics[1].is_listening
+    both.crash()
+    assert not nics[0].is_listening
