@@ -130,6 +130,7 @@ def test_small_steps_find_all_that_one_reading_finds(log: MemoryLog | FileLog) -
                 assert all(offset < at + steps for offset, _ in records)
                 found, at = found + records, next
             assert found == expected
+    assert getattr(log, "damaged", 0) == 0, "each step begins where a record does"
 
 
 def test_the_log_tells_cheaply_before_which_offset_nothing_of_many_streams_is_new(log: MemoryLog | FileLog) -> None:

@@ -149,6 +149,19 @@ def test_after_an_opening_only_parts_of_finished_segments_are_read() -> None:
     assert len(read) == len(set(read)) == len(log.segments) - 1
 
 
+@pytest.mark.parametrize(("base", "end", "size"), [(1, 0, 0), (0, 0, 1), (0, 0, -1), (1, 0, 1)])
+def test_an_index_of_another_segment_is_built_again(base: int, end: int, size: int) -> None:
+    disk, log = filled(20, 600)
+    segment = log.segments[1]
+    name, index = segment.name + ".index", log._files.index(segment)
+    right = disk.read(name)
+    assert right == index.encode(segment.base, segment.end, segment.size)
+    disk.create(name)
+    disk.append(name, index.encode(segment.base + base, segment.end + end, segment.size + size))
+    assert sequences(opened(disk, 600)) == list(range(1, 21))
+    assert disk.read(name) == right
+
+
 def test_damage_that_comes_again_is_counted_and_repaired_again() -> None:
     disk, log = filled(20, 600)
     for number in (1, 2):
@@ -169,6 +182,18 @@ def test_a_walk_from_before_the_first_segment_begins_there() -> None:
     reading = log.walk({"pump/speed"}, 0, 1 << 20, 5)
     assert [at for at, _ in reading.records] == [at for at in range(first, first + 5) if at % 2 == 0]
     assert first < reading.next <= first + 6
+
+
+@pytest.mark.parametrize("count", [255, 256, 257])
+def test_a_walk_for_very_many_topics_finds_the_same(count: int) -> None:
+    _, log = filled(20, 600)
+    topics = {"pump/speed", *(f"x/{number}" for number in range(count - 1))}
+    at, found = 0, list[int]()
+    while at < log.durable:
+        records, next = log.walk(topics, at, 1 << 20, 7)
+        assert next > at
+        found, at = found + [record.sequence for _, record in records], next
+    assert found == list(range(1, 21))
 
 
 def test_what_the_directory_itself_says_comes_out_as_it_is() -> None:

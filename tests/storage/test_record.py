@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+import orjson
 import pytest
 
 from glue.errors import CorruptStorageError
 from glue.storage import JSON, RETAINED, Record, Stream
-from glue.storage.records import RecordDecoder, RecordEncoder
+from glue.storage.records import HEAD, RecordDecoder, RecordEncoder
 from tests.storage.records import LIFE, NAME, ORIGIN, messages
 
 RECORDS = [
@@ -63,3 +64,37 @@ def test_many_descriptions_are_not_all_remembered(monkeypatch: pytest.MonkeyPatc
         assert decoder.decode(encoder.encode(record))[1] == record
     assert len(encoder._known) <= 3
     assert len(decoder._known) <= 3
+
+
+def test_a_record_of_which_no_more_is_known_is_read_like_that() -> None:
+    _, record = RecordDecoder().decode(RecordEncoder().encode(Record(ORIGIN, NAME, 0, "a", 1, [b"x"])))
+    assert (record.life, record.published_at, record.clock, record.flags) == (0, 0.0, 0, 0)
+    assert (record.type, record.codec, record.properties) == (None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("place", "right", "wrong"),
+    [
+        (0, ["", "ü"], [None, 7, ["o"]]), (1, [""], [None, 7]), (2, [0, 1 << 52], [-1, True, 1.0, "1", None]),
+        (3, ["", "a/b"], [None, 7]), (4, [None, "", "kind"], [7, ["kind"]]),
+        (5, [None, 0, 7, "own"], [True, 1.5, ["own"]]), (6, [{}, {"k": "v"}], [None, [], {"k": 7}, "k"]),
+    ],
+)  # fmt: skip
+def test_each_part_of_a_description_has_its_type(place: int, right: list[object], wrong: list[object]) -> None:
+    whole = RecordEncoder().encode(messages())
+    head = [*HEAD.unpack_from(whole)]
+    rest = whole[HEAD.size + head[-1] :]
+
+    def read(value: object) -> Record:
+        parts: list[object] = [ORIGIN, NAME, LIFE, "a", None, None, {}]
+        parts[place] = value
+        description = orjson.dumps(parts)
+        return RecordDecoder().decode(HEAD.pack(*head[:-1], len(description)) + description + rest)[1]
+
+    for value in right:
+        record = read(value)
+        fields = (record.origin, record.name, record.life, record.topic, record.type, record.codec, record.properties)
+        assert fields[place] == value
+    for value in wrong:
+        with pytest.raises(CorruptStorageError, match="malformed"):
+            read(value)
