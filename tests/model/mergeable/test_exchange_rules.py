@@ -228,7 +228,7 @@ def test_a_pull_is_answered_with_what_is_lacking_and_each_replica_every_0_05_s()
     assert isinstance(message, Push)
     assert (list(message.delta.events), message.mark) == (["s/1"], trial.store.mark)
     assert (message.delta.context, message.delta.kept) == (trial.store.context, known)
-    assert [len(answered(now, "b")) for now in (1.0, 1.0625, 1.1, 1.2)] == [0, 1, 0, 1]
+    assert [len(answered(now, "b")) for now in (1.0, 1.05, 1.0625, 1.2)] == [0, 1, 0, 1]
     assert len(answered(1.2, "c")) == 1
     assert trial.counts == {"pulls refused: too many": 2}
 

@@ -19,7 +19,7 @@ from glue.model.mergeable.part import Mergeable
 from glue.model.mergeable.store import Store
 from glue.model.mergeable.wire import Digest, Message, Pull, Push, decode, encode
 from glue.model.questions import Committed, Found, Read, Refused, Synchronize, Unknown, Unwatch, Write
-from glue.model.state import Change, Delete, Expect, Pattern, Set, Update
+from glue.model.state import Change, Delete, Expect, ExpectRevision, Pattern, Set, Update
 from tests.model.mergeable.stores import PREFIXES, store
 
 AT = 1_700_000_000.0
@@ -102,7 +102,7 @@ def test_each_question_is_for_this_part_or_for_the_majority() -> None:
     for question, concerns in (
         (Synchronize(), True), (Read("c/#"), True), (Read("#"), False), (Read("x"), False), (Unwatch(1), False),
         (Write([Update("c/1", 1), Set("m/1", 2)]), True), (Write([Delete("x"), Set("y", 1)]), False),
-        (Write([Expect("r/1", 1)]), True), (Write([]), False),
+        (Write([Expect("r/1", 1)]), True), (Write([ExpectRevision("r/1", 1)]), True), (Write([]), False),
     ):  # fmt: skip
         assert part.concerns(question) is concerns
     with pytest.raises(ModelError, match=r"^'c/1' is mergeable, others are not: they change one without another$"):
@@ -251,6 +251,24 @@ def test_who_finds_nobody_to_synchronize_with_is_told_why_at_its_deadline() -> N
     )
     assert ("m", Digest(True, Context(), 0)) not in trial.turn(110.0)[1]
     assert trial.counts["messages of replicas with other mergeable prefixes"] == 1
+    assert trial.part.deadline > 110.0
+
+
+def test_an_answer_to_a_pull_is_agreement_too() -> None:
+    trial, other = Trial(), filled()
+    trial.ask(101.0, Synchronize())
+    trial.turn(101.0, Push(other.whole()))
+    assert trial.told() == []
+    trial.turn(101.0, Push(other.whole(), other.mark))
+    assert trial.told() == [("token", Found([]))]
+
+
+def test_before_the_first_question_the_clock_is_the_one_of_the_start() -> None:
+    trial, writer = Trial(), store(9)
+    for ahead, count in ((10_000, 0), (10_001, 1)):
+        writer.write(int(AT * 1000) + ahead, [Set("r/1", 2)])
+        trial.turn(100.0, Push(writer.whole()))
+        assert trial.counts["events merged of a clock that is far ahead"] == count
 
 
 def test_65536_calls_wait_at_once() -> None:
