@@ -156,10 +156,28 @@ def test_32_megabytes_are_written_and_more_can_only_be_deleted(size: int, is_ref
     if is_refused:
         with pytest.raises(ModelError, match=r"^the mergeable keys take 33554432 bytes already; delete some$"):
             one.write(1, [Set("m/2", 1)])
+        with pytest.raises(ModelError, match="delete some"):
+            one.write(1, [Delete("m/1"), Set("m/2", 1)])
         one.write(1, [Delete("m/1")])
         assert one.size == size - 404
     else:
         one.write(1, [Set("m/2", 1)])
+
+
+def test_a_write_touches_what_it_supersedes_and_tells_what_was_before() -> None:
+    one, other = store(1), store(2)
+    other.write(1, [Set("m/1", "old"), Set("m/2", "stays")])
+    merge(one, other.whole())
+    touched, before = one.write(1, [Set("m/1", "new")])
+    assert touched.bounds == {f"{1:016x}": [1, 2], f"{2:016x}": [1, 2]}
+    assert before == {"m/1": (b'"old"', False)}
+    assert other.merge(one.delta(touched), 0) == before
+    touched, _ = other.write(1, [Delete("m/1")])
+    assert touched.bounds == {f"{1:016x}": [1, 2]}
+    assert one.merge(other.delta(touched), 0) == {"m/1": (b'"new"', False)}
+    assert one.is_like(other.context, other.mark)
+    assert not one.is_like(other.context, other.mark + 1)
+    assert not one.is_like(Context(), other.mark)
 
 
 def test_128_megabytes_are_merged_and_more_only_if_nothing_is_added() -> None:

@@ -259,14 +259,16 @@ def test_keys_names_and_patterns_have_their_lengths() -> None:
 
 def test_keys_that_match_come_in_their_order_with_their_revisions() -> None:
     client = Client(session=False)
-    for key in ("b/2", "a", "b/1", "b", "c/1"):
+    for key in ("b/2", "a", "b/1", "b", "c/1", "bc", "b/1/x", "c/1/x"):
         client.run(Set(key, key))
     shown = {
-        text: [(one.key, one.index) for one in client.state.match(Pattern(text))] for text in ("b/#", "b/+", "a", "x")
+        text: [(one.key, one.index) for one in client.state.match(Pattern(text))]
+        for text in ("b/#", "b/+", "a", "x", "+/1")
     }
     assert shown == {
-        "b/#": [("b", 4), ("b/1", 3), ("b/2", 1)],
+        "b/#": [("b", 4), ("b/1", 3), ("b/1/x", 7), ("b/2", 1)],
         "b/+": [("b/1", 3), ("b/2", 1)],
+        "+/1": [("b/1", 3), ("c/1", 5)],
         "a": [("a", 2)],
         "x": [],
     }
