@@ -11,9 +11,10 @@ import orjson
 import pytest
 
 from glue.contract.metadata import PROPERTIES, PROPERTIES_SIZE, Metadata
-from glue.delayed.store import DelayedStore
+from glue.delayed.store import NAME, DelayedStore
 from glue.delayed.wire import Id, MalformedError, Put, ask_topic, encode_ids, encode_puts, id_of_tag, parse, tagged
 from glue.simulation.disk import SimulatedDisk
+from glue.storage.journal import Journal
 from glue.topics.bundle import KEEP, MessageGroup
 from tests.delayed.test_delayed import ME, PEER, Alone, changed, give, put, store
 from tests.support.bounds import Limit, check_limit
@@ -281,6 +282,12 @@ def test_new_keepers_are_told_what_is_held_and_get_what_they_want() -> None:
     assert topic == ask_topic(OTHER)
     (told,) = parse(payload).puts
     assert (told.id, told.wait, told.group.retain) == (put(2).id, 5500, KEEP)
+    (payload,) = encode_ids("want", [put(1).id])
+    here.take(6.0, 1006.0, OTHER, payload, lambda topic: True)
+    assert [parse(payload).puts[0].wait for _, payload in here.turn(1.5).told] == [0], "it is late"
+    here.end(1.5, put(1).id)
+    give(here, put(1))
+    assert [(topic, parse(payload).gone) for topic, payload in here.turn(1.5).told] == [(ask_topic(PEER), [put(1).id])]
     here.placed([])
     here.placed([OTHER])
     assert len(here.turn(2.0).told) == 1, "it came anew"
@@ -337,3 +344,33 @@ def test_closing_stores_what_waits_even_after_a_full_disk() -> None:
     here.close(0.1)
     disk.crash()
     assert [id.number for id in store(disk).held] == [1]
+
+
+def test_a_file_tells_what_is_held_what_is_late_and_that_it_is_damaged() -> None:
+    disk = SimulatedDisk(Random(1))
+    here = store(disk)
+    assert (here.size, here._statistics) == (0, {})
+    give(here, put(1, wait=1000), put(2, wait=9000))
+    here.turn(0.0)
+    for now, late, due in ((0.5, [], 1.0), (1.0, [1], 1.0), (4.0, [1], 4.0)):
+        disk.crash()
+        here = store(disk, now=now)
+        assert [held.put.id.number for held in here.late] == late
+        assert [held.due for held in here.held.values()] == [due, 9.0]
+        assert (here.size, here._statistics) == (put(1).size + put(2).size, {})
+    stored = encode_puts([put(1, wait=1_001_000), put(2, wait=1_009_000)])
+    entries = [*stored, b"x", *encode_ids("gone", [put(1).id])]
+    journal = Journal(disk, NAME, lambda: iter(entries))
+    journal.load()
+    journal.replace()
+    here = store(disk)
+    assert [id.number for id in here.held] == [1, 2], "what follows the damage is not read"
+    assert here._statistics == {"damaged files of delayed messages": 1}
+    give(here, put(3))
+    here.turn(0.0)
+    disk.crash()
+    here = store(disk)
+    assert ([id.number for id in here.held], here._statistics) == ([1, 2, 3], {}), "it was written anew"
+    for number in (1, 2, 3):
+        here.end(0.0, put(number).id)
+    assert here.size == 0
