@@ -17,6 +17,7 @@ from glue.receivers.outbox import Entry
 from glue.receivers.ownership import Change, Owner, Ownership, owner_of
 from glue.receivers.state import State
 from glue.receivers.wire import (
+    AGAIN,
     ANSWER,
     MalformedError,
     Report,
@@ -153,6 +154,41 @@ def test_a_batch_has_4096_messages_or_a_quarter_of_a_megabyte() -> None:
         assert [len(bodies) for _, _, bodies in box.flush(0.0)] == [count]
 
 
+@pytest.mark.parametrize(("spare", "count"), [(0, 2), (1, 3)])
+def test_a_batch_takes_messages_as_long_as_it_has_less_than_a_quarter_of_a_megabyte(spare: int, count: int) -> None:
+    box = Box()
+    box.hosts(A)
+    for size in ((128 << 10) - 21, (128 << 10) - 21 - spare, 1, 1):
+        box.put(bytes(size))
+    assert [len(bodies) for _, _, bodies in box.flush(0.0)] == [count]
+
+
+def test_a_message_carries_the_seconds_that_are_left_and_none_if_it_has_no_limit() -> None:
+    for within, now, left in ((1.0, 10.0, 50.0), (1.0, 59.9995, 0.001), (1.0, 99.0, 0.001), (0.0, 10.0, 0.0)):
+        box = Box()
+        box.hosts(A)
+        box.box.put(":k", "x", b"1", False, 60.0, within, (), None)
+        ((_, batch),) = box.box.flush(now)
+        assert [entry.within for entry in batch.entries.values()] == [left]
+
+
+def test_a_partition_is_busy_while_a_message_waits_is_under_way_or_came_back() -> None:
+    box = Box()
+    box.hosts(A, partitions=1)
+    busy = [box.box.is_busy(":k", 0)]
+    box.put(b"1")
+    busy.append(box.box.is_busy(":k", 0))
+    box.flush(0.0)
+    busy.append(box.box.is_busy(":k", 0))
+    box.report(0.0, A, taken=[1], results=[(1, Result(1, AGAIN))])
+    busy.append(box.box.is_busy(":k", 0))
+    ((_, number, bodies),) = box.flush(1.0)
+    assert bodies == [b"1"]
+    box.report(1.0, A, taken=[number], done=[(number, None)])
+    busy.append(box.box.is_busy(":k", 0))
+    assert busy == [False, True, True, True, False]
+
+
 def test_a_refused_route_waits_longer_each_time_and_a_tenth_of_a_second_at_most() -> None:
     box, now, pauses = Box(), 5.0, []
     box.hosts(A)
@@ -192,6 +228,11 @@ def test_without_an_answer_a_batch_is_sent_again_after_two_seconds_and_half_a_mi
     assert not box.box._dirty
     box.box.expire(now + 2.0)
     assert box.box._dirty, "after an answer it is two seconds again"
+    box.flush(now + 2.0)
+    box.box.expire(now + 5.9)
+    assert not box.box._dirty
+    box.box.expire(now + 6.0)
+    assert box.box._dirty, "and then four"
 
 
 def test_messages_are_counted_until_each_has_its_result() -> None:
