@@ -166,8 +166,9 @@ def test_a_batch_takes_messages_as_long_as_it_has_less_than_a_quarter_of_a_megab
 def test_a_message_carries_the_seconds_that_are_left_and_none_if_it_has_no_limit() -> None:
     for within, now, left in ((1.0, 10.0, 50.0), (1.0, 59.9995, 0.001), (1.0, 99.0, 0.001), (0.0, 10.0, 0.0)):
         box = Box()
+        assert not box.box.put("other", "x", b"1", False, 60.0, within, (), None), "it has no host"
         box.hosts(A)
-        box.box.put(":k", "x", b"1", False, 60.0, within, (), None)
+        assert box.box.put(":k", "x", b"1", False, 60.0, within, (), None), "there is something to send"
         ((_, batch),) = box.box.flush(now)
         assert [entry.within for entry in batch.entries.values()] == [left]
 
