@@ -157,7 +157,7 @@ class DeliveryHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Take a delivery; the door tries again unless the answer is a success."""
         length = self.headers.get("content-length", "")
-        if not length.isdigit() or int(length) > BODY_LIMIT:
+        if not (length.isascii() and length.isdigit()) or int(length) > BODY_LIMIT:
             self.close_connection = True
             self._answer(411 if not length else 413)
             return

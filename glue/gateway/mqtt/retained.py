@@ -16,10 +16,9 @@ class _Level:
 
 
 class Retained:
-    """At most `limit` messages; `refused` counts those that found no room."""
+    """At most `limit` messages."""
 
     def __init__(self, limit: int) -> None:
-        self.refused = 0
         self._limit = limit
         self._count = 0
         self._root = _Level()
@@ -34,7 +33,6 @@ class Retained:
             return True
         level = self._root
         if self._count >= self._limit and self.get(message.topic) is None:
-            self.refused += 1
             return False
         for name in message.topic.split("/"):
             level = level.children.setdefault(name, _Level())

@@ -149,7 +149,7 @@ def test_an_answer_that_a_door_no_longer_takes_ends_its_connection() -> None:
     assert made.close_connection
 
 
-@pytest.mark.parametrize(("length", "status"), [("", 411), ("11", 413), ("-1", 413)])
+@pytest.mark.parametrize(("length", "status"), [("", 411), ("11", 413), ("-1", 413), ("\u00b2", 413)])
 def test_a_body_that_is_not_read_ends_its_connection(length: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "BODY_LIMIT", 10)
     with (
@@ -158,7 +158,7 @@ def test_a_body_that_is_not_read_ends_its_connection(length: str, status: int, m
         link.makefile("rb") as file,
     ):
         head = f"content-length: {length}\r\n" if length else ""
-        link.sendall(f"POST / HTTP/1.1\r\n{head}\r\n".encode())
+        link.sendall(f"POST / HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
         answer = file.read()
     assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert b"\r\nConnection: close\r\n" in answer

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from glue.errors import MinorityError, RefusedError
 from glue.gateway.mqtt.cluster import joining
 from glue.model.state import Expect, Set
 from tests.gateway.mqtt.test_joining import ID, OTHER, Door, run, turns, unit
@@ -42,6 +43,18 @@ def test_a_door_that_does_not_see_its_own_batch_in_time_is_cut_off(
 
     run(program())
     assert warnings(caplog) == ["sessions and messages of QoS 1 and 2 are not served: a batch took too long"]
+
+
+def test_a_door_that_loses_the_majority_while_it_registers_begins_anew() -> None:
+    async def program() -> None:
+        door = Door()
+        door.model.answers = [RefusedError("another door was faster"), MinorityError("it has just gone")]
+        await door.start()
+        assert door.model.asked.count(("d/0", 2.0)) == 2, "it asks once more whether there is a majority"
+        assert (door.has_joined(), door.joining._trouble) == (True, "it has just gone")
+        await door.joining.close()
+
+    run(program())
 
 
 def test_a_sweep_that_fails_is_told_and_the_next_one_follows(
