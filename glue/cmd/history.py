@@ -30,7 +30,7 @@ def since(text: str) -> str | int | datetime:
     """Return where to start: "earliest", a time ago, a number, or a time as in ISO 8601."""
     if text in ("earliest", "latest") or text.startswith("-"):
         return text
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         return int(text)
     try:
         return datetime.fromisoformat(text)

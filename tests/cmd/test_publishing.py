@@ -291,8 +291,9 @@ def test_history_shows_messages_and_complains_of_gaps(monkeypatch: pytest.Monkey
 def test_a_beginning_is_a_name_a_time_or_a_number() -> None:
     assert [history.since(text) for text in ("earliest", "latest", "-10m", "17")] == ["earliest", "latest", "-10m", 17]
     assert history.since("2026-01-31T12:00") == datetime(2026, 1, 31, 12)
-    with pytest.raises(ArgumentTypeError, match="'soon': expected earliest"):
-        history.since("soon")
+    for wrong in ("soon", "\u00b2"):
+        with pytest.raises(ArgumentTypeError, match=f"'{wrong}': expected earliest"):
+            history.since(wrong)
     parsed = history.parser().parse_args(["t", "--since", "-10m"])
     assert parsed.since == "-10m"
 

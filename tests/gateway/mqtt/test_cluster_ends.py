@@ -61,6 +61,30 @@ def test_a_sweep_has_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert door.broker.statistics["sessions expired"] == 5
 
 
+@pytest.mark.parametrize(
+    ("whose", "left"), [("a dead door", [5, 3, 1, 0]), ("itself, which has lost them", [5, 3, 3, 1])]
+)
+def test_a_sweep_gives_back_so_many_sessions_and_the_next_one_the_rest(
+    whose: str, left: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "TOGETHER", 2)
+    cluster = Cluster()
+    door, other = cluster.doors
+    former = other if whose == "a dead door" else door
+    for number in range(5):
+        cluster.connect(former, f"s{number}")
+    if former is other:
+        cluster.kill(other)
+    else:
+        door.broker.sessions.clear()
+    found = []
+    for after in (0.0, 1.5, 2.0, 2.5):
+        door.sweeping.sweep(cluster.now + after, [door.shared.name])
+        cluster.settle()
+        found.append(sum(bool(owner[1]) for owner in door.shared.replica.owners.values()))
+    assert found == left, "own ones are looked at twice"
+
+
 def test_what_waits_is_shown_and_not_what_was_read() -> None:
     cluster = Cluster()
     device = cluster.subscriber(cluster.doors[1], ("t", 2))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from glue.gateway.mqtt.cluster.replica import Replica
 from glue.gateway.mqtt.limits import Limits
+from glue.model.state import Change
 from tests.gateway.mqtt.test_cluster import Cluster
 from tests.support import mqtt
 from tests.support.mqtt import Bench, Device
@@ -112,6 +114,15 @@ def test_what_a_cluster_does() -> None:
     guest = first.link(5)
     guest.send(mqtt.connect("guest", 5), *(mqtt.publish("r", b"x", 0, 0, True, version=5) for _ in range(2)))
     assert counts()[0] == {"connections": 1, "messages received": 2, "retained messages refused": 1}
+
+
+def test_malformed_values_of_a_cluster() -> None:
+    found = Replica(lambda: 1_000.0)
+    for key, value in (("o/x", b"7"), ("p/x", b'{"next": "y"}'), ("b/x", b"1"), ("d/1", b'"door"')):
+        assert [*found.apply(0.0, [Change(key, value, 5)])] == []
+    assert (found.malformed, found.doors) == (2, {1: "door"})
+    assert [found.progress("x").next for _ in range(2)] == [0, 0]
+    assert found.malformed == 3, "the progress of a session is read when it is asked for"
 
 
 def test_ends_of_sessions() -> None:
