@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from glue.cmd import watching
-from glue.cmd.watching import Watch, sample_of
+from glue.cmd.watching import Watch, sample_of, topic_fields
 from glue.schema import PUBLISH, SUBSCRIBE
 from glue.spying.bus import Sample
+from glue.spying.roles import Roles
 from glue.topics.samples import CODEC, SIZE
 from tests.cmd.prepared import Time
 
@@ -150,3 +151,13 @@ def test_a_sample_is_what_its_message_says_and_when_it_came(monkeypatch: pytest.
     seen = Watching(monkeypatch)
     seen.take(message(1, encoded=b"1"))
     assert (seen.watch.bus.topics["home/a"].received_at, seen.watch.bus.samples) == (1_000.0, 1)
+
+
+def test_programs_get_a_topic_with_rounded_numbers() -> None:
+    topic: Any = SimpleNamespace(
+        name="t", payload=1, type="json", size=1, mean_size=10.04, count=2, sources={}, retained=False,
+        published_at=1.0, rate_at=lambda now: now / 3,
+    )  # fmt: skip
+    watch: Any = SimpleNamespace(roles=Roles(), losses=SimpleNamespace(worst=lambda *_: 0.123456))
+    found = topic_fields(topic, watch, 1.0)
+    assert (found["rate"], found["bytes_rate"], found["loss"]) == (0.333, 3.3, 0.1235)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 from glue.gateway.mqtt.cluster.replica import Replica
 from glue.gateway.mqtt.limits import Limits
 from glue.model.state import Change
+from glue.simulation.disk import SimulatedDisk
 from tests.gateway.mqtt.test_cluster import Cluster
 from tests.support import mqtt
 from tests.support.mqtt import Bench, Device
@@ -64,6 +66,19 @@ def test_messages() -> None:
     old = bench.connect("v5", 5)
     old.send(*(mqtt.publish("t/a", b"x", version=5, raw=b"\x02\0\0\0\0") for _ in range(2)))
     assert counted(bench) == {"connections": 1, "messages received": 2, "messages expired": 2}
+
+
+def test_messages_in_the_log_of_a_door_are_not_dropped() -> None:
+    bench = Bench(limits=Limits(queue_messages=1), directory=SimulatedDisk(Random(1)))
+    receiver, sender = bench.subscriber(("t", 1), client_id="a", clean=False), bench.connect("p")
+    receiver.leave()
+    counted(bench)
+    sender.send(*(mqtt.publish("t", b"x", 1, number) for number in (1, 2, 3)))
+    bench.sync()
+    assert counted(bench) == {"messages received": 3}
+    bench.connect("a", clean=False)
+    bench.sync()
+    assert counted(bench) == {"connections": 1, "messages sent": 3}
 
 
 def test_messages_that_a_connection_cannot_take() -> None:
@@ -144,10 +159,12 @@ def test_ends_of_sessions() -> None:
 
 def test_sessions_that_move() -> None:
     old, new = Bench(), Bench()
-    old.connect("a", clean=False)
-    old.connect("b", clean=False)
+    old.subscriber(("t", 1), client_id="a", clean=False).leave()
+    old.connect("b", clean=False).send(*(mqtt.publish("t", b"x", 1, number) for number in (1, 2)))
     counted(old)
     value = old.broker.taken(old.now, "a", "other")
+    assert counted(old) == {"sessions handed over": 1}, "what waits for it is not lost"
+    assert old.broker.taken(old.now, "b", "other") is not None
     assert counted(old) == {"connections taken over": 1, "sessions handed over": 1}
     assert old.broker.taken(old.now, "nobody", "other") is None
     assert counted(old) == {}

@@ -15,6 +15,7 @@ from glue.errors import StorageError
 from glue.gateway.mqtt import Gateway
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.store import SNAPSHOT
+from glue.gateway.mqtt.translation import FROM_LOG
 from tests.gateway.mqtt.test_network_side import Network, at_door
 from tests.support import mqtt
 
@@ -95,6 +96,22 @@ def test_what_was_published_before_the_end_still_goes_to_the_network_with_at_lea
         assert network.published == [("late", b"x", {"lifespan": 0.001}), ("last", b"x", {"retain": True})]
 
     at_door(main)
+
+
+@pytest.mark.parametrize("is_cluster", [False, True])
+def test_only_a_door_of_a_cluster_says_that_other_doors_have_a_message_from_a_log(is_cluster: bool) -> None:
+    async def main() -> None:
+        made = gateway()
+        made._joining = cast(Any, object()) if is_cluster else None
+        for offset in (-1, 0, 7):
+            run = Publish("t", [b"x"], 1)
+            run.offset = offset  # with a data directory, too
+            await made._publish(run)
+        network: Any = made.endpoint
+        told = [options.get("properties") for _, _, options in network.published]
+        assert told == [None, *([{FROM_LOG: "1"}] * 2 if is_cluster else [None] * 2)]
+
+    asyncio.run(main())
 
 
 def test_the_ports_and_the_interval_of_a_door_are_those_of_the_page() -> None:
