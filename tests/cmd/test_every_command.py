@@ -15,9 +15,10 @@ from glue.errors import GlueError
 
 @pytest.mark.parametrize(("words", "quiet"), [
     ("discovery", False), ("keep a --data-dir x", False), ("model", False), ("mqtt --witness --shared x", False),
-    ("topics", False), ("consumers", True), ("endpoint --subscribe #", True), ("history a", True),
+    ("topics", False), ("transport", False), ("fragmentation", False), ("consumers", True), ("endpoint --subscribe #", True), ("history a", True),
     ("model get a", True), ("mqtt clients", True), ("peers", True), ("receivers", True), ("request a b", True),
     ("record --output x.mcap", True), ("spy", True), ("top", True), ("topics --list", True),
+    ("play x.pcap", True),
 ])  # fmt: skip
 def test_a_command_tells_people_of_peers_where_they_are_what_it_shows(
     words: str, quiet: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
@@ -31,6 +32,7 @@ def test_a_command_tells_people_of_peers_where_they_are_what_it_shows(
         raise GlueError("no network today")
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("glue.cmd.play.open_source", lambda *_: None)
     name, *rest = words.split()
     for module in (session, import_module(f"glue.cmd.{name}"), *map(import_module, OTHERS)):
         if hasattr(module, "open_endpoint"):

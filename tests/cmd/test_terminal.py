@@ -60,6 +60,18 @@ def test_a_command_asks_the_model_and_tells_its_answer(
     assert done(words, **answers) == (f"{told}\n" if told else "", [asked], [True])
 
 
+def test_a_watch_shows_the_changes_of_its_pattern() -> None:
+    there: Any = Calls()
+    terminals: list[Terminal] = []
+
+    def watch(output: Any) -> None:
+        terminals.append(Terminal(there, output, 7.0))
+        assert terminals[0].do(["watch", "valve/#"])
+
+    assert people(watch) == ""
+    assert there.calls == [("watch", "valve/#", terminals[0]._show_change)]
+
+
 @pytest.mark.parametrize(("error", "event", "told"), [
     (glue.RefusedError("another value"), "refused", "refused: another value\n"),
     (glue.ModelError("no majority"), "refused", "refused: no majority\n"),
