@@ -15,7 +15,8 @@ from glue.errors import GlueError
 
 @pytest.mark.parametrize(("words", "quiet"), [
     ("discovery", False), ("keep a --data-dir x", False), ("model", False), ("mqtt --witness --shared x", False),
-    ("topics", False), ("transport", False), ("fragmentation", False), ("consumers", True), ("endpoint --subscribe #", True), ("history a", True),
+    ("topics", False), ("transport", False), ("fragmentation", False),
+    ("consumers", True), ("endpoint --subscribe #", True), ("history a", True),
     ("model get a", True), ("mqtt clients", True), ("peers", True), ("receivers", True), ("request a b", True),
     ("record --output x.mcap", True), ("spy", True), ("top", True), ("topics --list", True),
     ("play x.pcap", True),
