@@ -239,6 +239,16 @@ def test_a_session_whose_client_was_back_has_its_whole_time_again(door: Restarts
     assert "s" not in door.bench.broker.sessions
 
 
+def test_a_will_that_waited_is_not_published_after_its_client_was_back_without_one(door: Restarts) -> None:
+    subscribed(door).leave()
+    door.bench.connect("c", 5, clean=False, raw=HOUR, will=("t", b"w", 1, False), will_raw=b"\x18\0\0\0\x3c").leave()
+    door.sync()
+    door.resume("c")
+    door.crash()
+    door.bench.pass_time(100)
+    assert messages(door.resume("s")[1]) == []
+
+
 def test_what_has_ended_before_a_power_cut_is_not_there_again(door: Restarts) -> None:
     subscriber, publisher = subscribed(door), door.connect("p")
     subscriber.send(mqtt.subscribe(2, ("u", 1), version=5), mqtt.unsubscribe(3, "t", version=5))
