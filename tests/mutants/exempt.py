@@ -55,5 +55,8 @@ EXEMPT: dict[str, tuple[str, ...]] = {
     "glue/sync/sleeping.py": ("LOOK",),
     "glue/topics/index.py": ("CACHED_LENGTH", "CACHED_TOPICS"),
     "glue/topics/plain.py": ("CHUNK_SIZE",),
+    "spark/read/frames.py": ("BATCH",),
     "spark/read/records.py": ("PADDING",),
+    "spark/read/resync.py": ("WINDOW",),
+    "spark/read/templates.py": ("FEW",),
 }
