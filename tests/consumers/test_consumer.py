@@ -9,6 +9,7 @@ import pytest
 from glue.consumers.consumer import Consumer
 from glue.errors import StorageError
 from glue.storage import Record
+from glue.storage.log import Reading
 from tests.consumers.test_home import MEMBER, PEER, Trial
 
 
@@ -37,6 +38,21 @@ def test_8192_messages_are_in_memory_at_most() -> None:
     read(consumer)
     assert consumer.in_memory == 8192
     assert consumer.lag() == 8194
+
+
+def test_a_log_that_does_not_go_on_ends_the_count_of_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial, consumer = joined()
+    trial.append(b"1")
+    calls: list[int] = []
+
+    def stays(topics: Any, offset: int, *more: Any) -> Reading:
+        assert len(calls) < 3, "it asks for ever"
+        calls.append(offset)
+        return Reading([], offset)
+
+    monkeypatch.setattr(consumer._log, "read", stays)
+    assert consumer.lag() == consumer.in_memory
+    assert len(calls) == 1
 
 
 def test_four_megabytes_are_in_memory_at_most_and_little_while_there_is_no_member() -> None:

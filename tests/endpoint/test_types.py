@@ -320,6 +320,15 @@ def test_a_handler_is_called_with_values_alone_and_the_context_closes_the_topic(
     assert side.handler is None
 
 
+def test_a_typed_topic_that_is_closed_takes_back_its_offer_once() -> None:
+    side, ended = Side(), list[str]()
+    topic = side.topic()
+    topic._offer = SimpleNamespace(close=lambda: ended.append("offer"))
+    topic.close()
+    topic.close()
+    assert (ended, side.types.announced) == (["offer"], [])
+
+
 def test_a_coroutine_that_handles_values_is_awaited() -> None:
     async def main() -> None:
         side = Side(is_aio=True)

@@ -82,6 +82,14 @@ def test_row_12_entries_are_taken_only_behind_the_right_one() -> None:
     assert member.log == [(1, 1), (2, 2), (3, 2), (4, 3)]
 
 
+def test_row_12_nor_behind_a_snapshot_of_another_term() -> None:
+    member = Member("b", [2])
+    member.get(member.append("a", 3, (9, 3), commit=9))
+    member.get(member.piece("a", 3, 9, 3))
+    assert acknowledged(member.get(member.append("a", 3, (9, 2), [3]))) == [(False, 8)]
+    assert acknowledged(member.get(member.append("a", 3, (9, 3), [3]))) == [(True, 10)]
+
+
 def test_row_12_what_is_committed_is_never_cut_off() -> None:
     member = Member("b", [2, 2])
     member.get(member.append("a", 2, (3, 2), commit=3))

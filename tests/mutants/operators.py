@@ -46,7 +46,15 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 SWAPPED_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 EXTREME = "_takes_an_extreme"  # set at a comparison whose boundary does not matter
 LAST = "_is_last"  # set at a `return` or `continue` after which nothing comes
-SYMMETRIC = {*SWAPPED_NAMES, "compare_digest", "isclose", "gcd", "lcm", "hypot"}  # two arguments may change places
+SYMMETRIC = {
+    *SWAPPED_NAMES,
+    "compare_digest",
+    "isclose",
+    "gcd",
+    "lcm",
+    "hypot",
+    "meet",
+}  # two arguments may change places
 LOGGERS = {"log", "logger", "LOG", "LOGGER", "_log", "_logger", "logging", "warnings"}
 UNSEEN_FUNCTIONS = {"__repr__", "__hash__", "__init_subclass__"}
 UNSEEN_NAMES = {"__all__", "__slots__", "__match_args__", "__version__"}
