@@ -181,6 +181,20 @@ def test_what_was_there_before_a_second_split_is_remembered_anew() -> None:
     assert told.conflicts == ()
 
 
+def test_what_was_there_before_a_split_is_remembered_until_the_last_peer_is_back() -> None:
+    watch = Watch()
+    watch.values = [value("t", "c", 500, 1), value("t", "me", 500, 1)]
+    watch.lose("b", 10.0)
+    watch.lose("c", 10.0)
+    watch.find("b", 20.0)
+    assert healed(watch) == ()
+    watch.values[1] = value("t", "me", 1025, 2)
+    watch.find("c", 40.0)
+    watch.ring(42.0)
+    (told,) = watch.ring(42.5)
+    assert (told.peers, told.conflicts) == (("c's name",), ()), "the value of c is the one that was there"
+
+
 def test_values_beyond_the_limit_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splits, "VALUES", 2)
     watch = Watch()

@@ -130,6 +130,17 @@ def test_row_31_what_was_committed_in_the_same_call_is_not_applied_on_top_of_the
     assert member.committed == []
 
 
+def test_row_31_a_second_snapshot_of_the_same_entry_is_not_taken() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    index = member.commit_index
+    for data in (b"first", b"second"):
+        member.snapshot(data)
+    kept = member.replica._core.log.snapshot
+    assert kept is not None
+    assert (kept.index, kept.data) == (index, b"first")
+
+
 def test_row_32_an_older_snapshot_is_ignored_and_what_follows_a_newer_one_stays() -> None:
     member = Member("b", [2, 2, 2])
     member.get(member.append("a", 2, (4, 2), commit=3))

@@ -80,3 +80,11 @@ def test_of_the_acknowledgements_owed_the_first_is_due_first() -> None:
     assert acknowledger.deadline == 4.999 + ACK_DELAY
     assert [answer.peers for answer in acknowledger.due(4.9995 + ACK_DELAY)] == [("b" * 16,)]
     assert acknowledger.deadline == 5.0 + ACK_DELAY
+
+
+def test_what_is_owed_since_long_takes_its_place_before_all_that_is_later() -> None:
+    acknowledger, budget = Acknowledger(Counters(), Random(1)), GapBudget()
+    for number, since in enumerate((5.0, 5.0002, 4.9999, 5.0001)):
+        acknowledger.owe(since, IncomingChannel(f"{number}" * 16, 1, budget))
+    order = [acknowledger.due(since + ACK_DELAY)[0].peers[0][0] for since in (4.9999, 5.0, 5.0001, 5.0002)]
+    assert order == ["2", "0", "3", "1"]
