@@ -96,3 +96,16 @@ def test_after_a_send_the_layers_are_asked_again_what_is_due() -> None:
     assert stack.deadline == -math.inf
     stack.commit()
     assert stack.deadline == 5.0
+
+
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize("requests", [["request"], []])
+def test_after_a_turn_too(requests: list[str]) -> None:
+    layer = Fast("only", [])
+    stack = FastStack({"only": layer})
+    stack.commit()
+    stack.turn(0.0, (), requests)
+    stack.commit()
+    assert stack.deadline == math.inf
+    stack.turn(1.0, (), requests)
+    assert stack.deadline == (-math.inf if requests else math.inf)
