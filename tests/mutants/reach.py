@@ -294,17 +294,20 @@ class Places:
         number = self._number(mutant.path, mutant.line)
         return None if number is None else (mutant.path, number)
 
+    def names(self, mutant: Mutant) -> set[str]:
+        """Return what a mutant outside of functions changes: the name it defines, and those defined by this one."""
+        defined: set[str] = set()
+        for statement in _outside_of_functions(self._trees[mutant.path]):
+            if statement.lineno <= mutant.line <= (statement.end_lineno or 0):
+                defined |= _defined(statement)
+        return defined | {further for name in defined for further in self._outside[name]}
+
     def of(self, mutant: Mutant) -> set[Place]:
         """Return the stretches that a test must reach to notice this mutant."""
         number = self._number(mutant.path, mutant.line)
         if number is not None:
             return {(mutant.path, number)}
-        defined: set[str] = set()
-        for statement in _outside_of_functions(self._trees[mutant.path]):
-            if statement.lineno <= mutant.line <= (statement.end_lineno or 0):
-                defined |= _defined(statement)
-        defined |= {further for name in defined for further in self._outside[name]}
-        users = {place for name in defined for place in self._users[name]}
+        users = {place for name in self.names(mutant) for place in self._users[name]}
         return users or {(mutant.path, i) for i in range(len(self._stretches[mutant.path].numbers))}
 
 

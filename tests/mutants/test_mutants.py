@@ -20,6 +20,7 @@ from tests.mutants.__main__ import Run, parse, sample
 from tests.mutants.copies import ROOT, Copy, digest
 from tests.mutants.exempt import EXEMPT
 from tests.mutants.forks import may_fork
+from tests.mutants.naming import Naming
 from tests.mutants.operators import Mutant, is_a_program, mutants_of
 from tests.mutants.planting import NotPlantedError, functions, plant
 from tests.mutants.probes import MODULE, Prober
@@ -269,6 +270,20 @@ def test_a_constant_outside_of_functions_is_first_compared_with_the_page_of_limi
     bench = trial.Bench(Copy(tmp_path / "copy", [], tmp_path), tmp_path, reach, places, set(), 9.0)
     assert bench._chosen(Mutant("glue/x.py", 1, 8, 10, "11", "constant")) == ([page, user], 0)
     assert bench._chosen(Mutant("glue/x.py", 5, 58, 59, "2", "constant")) == ([user], 0)
+
+
+def test_a_constant_is_looked_at_by_the_tests_that_name_it_unless_all_do(tmp_path: Path) -> None:
+    tests = tmp_path / "tests" / "test_x.py"
+    tests.parent.mkdir()
+    tests.write_text(
+        "def test_named() -> None:\n    assert x.LIMIT == 10\n\n\n"
+        "@pytest.mark.parametrize('name', ['LIMIT'])\ndef test_given(name: str) -> None:\n    assert name\n\n\n"
+        "def test_another() -> None:\n    assert x.LIMITS\n"
+    )
+    naming = Naming(tmp_path)
+    known = [f"tests/test_x.py::test_{name}" for name in ("named", "given[LIMIT]", "another")]
+    assert naming.tests([*known, "tests/test_gone.py::test_named"], {"LIMIT"}) == known[:2]
+    assert naming.tests([f"tests/test_x.py::test_named[{number}]" for number in range(51)], {"LIMIT"}) == []
 
 
 def test_the_test_of_the_page_of_limits_has_a_case_for_a_module_with_constants() -> None:

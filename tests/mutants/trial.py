@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.mutants.copies import Copy
 from tests.mutants.forks import Forks
+from tests.mutants.naming import Naming
 from tests.mutants.operators import Mutant
 from tests.mutants.reach import Place, Places, Reach
 from tests.mutants.running import Outcome, run
@@ -20,6 +21,7 @@ from tests.mutants.running import Outcome, run
 FIRST = 12.0  # seconds of tests, by their recorded times, that run before the many files of the rest are imported
 FIRST_FILES = 5
 TIMED = ("glue/network/", "glue/drivers/", "glue/aio/", "glue/cmd/", "spark/session")  # no test of these is sure
+QUICK = 1.0  # seconds that a test takes at most which runs because it names a constant
 AT_LEAST = 3  # tests that run whatever the budget
 PAGE_TEST = "tests/docs/test_limits.py::test_limits[{}]"  # compares the constants of a module with docs/limits.md
 DOUBTS = 3  # failures that did not come again, until a mutant is given up as one that nobody can judge
@@ -55,6 +57,7 @@ class Bench:
         self._work = work
         self._reach = reach
         self._places = places
+        self._naming = Naming(copy.home)
         self._imported = imported
         self._budget = budget
         self._forks: Forks | None = None
@@ -77,9 +80,11 @@ class Bench:
         parts = mutant.path.split("/")
         area = f"{parts[1]}/" if parts[0] == "glue" and len(parts) > 2 else "spark/" if parts[0] == "spark" else "test_"
         reaching = self._reach.tests_at(self._places.of(mutant), area)
-        page = PAGE_TEST.format(mutant.path)
-        if self._places.within(mutant) is None and page in self._reach.hits:  # it reaches no function of the source
-            reaching = [page, *(test for test in reaching if test != page)]
+        if self._places.within(mutant) is None:  # these need not reach any function of the source
+            named = self._naming.tests(self._reach.hits, self._places.names(mutant))
+            quick = [test for test in named if self._reach.seconds[test] < QUICK]
+            page = [test for test in (PAGE_TEST.format(mutant.path),) if test in self._reach.hits]
+            reaching = list(dict.fromkeys([*page, *quick, *reaching]))
         chosen = self._within_budget(reaching)
         return chosen, len(reaching) - len(chosen)
 
