@@ -1,8 +1,9 @@
 """Mutation testing: `make mutants` plants a sample of bugs, one at a time, and shows those that no test found.
 
 `operators.py` finds places and plants bugs, `probes.py` marks which code ran, `reach.py` records which test reaches
-what, `naming.py` which names a constant, `copies.py` makes the copies all this runs in, `running.py` runs tests there within limits, `forks.py` in children
-of a pytest that waits, `planting.py` puts the bug into such a child, `trial.py` tries one mutant.
+what, `naming.py` finds the tests that name a constant, `copies.py` makes the copies all this runs in, `running.py` runs
+tests there within limits, `forks.py` in children of a pytest that waits, `planting.py` puts the bug into such a child,
+`trial.py` tries one mutant.
 
 An interrupted run goes on where it was when the same command is given again: results and what the tests reach are
 kept in `.mutants/`. The working tree is only read.
