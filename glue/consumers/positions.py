@@ -36,10 +36,10 @@ class Stored:
 
     __slots__ = ("about", "position", "reach")
 
-    def __init__(self, position: Position, reach: int = 0, about: dict[str, Any] | None = None) -> None:
+    def __init__(self, position: Position, reach: int, about: dict[str, Any]) -> None:
         self.position = position
         self.reach = reach
-        self.about = about or {}
+        self.about = about
 
     @property
     def value(self) -> dict[str, Any]:

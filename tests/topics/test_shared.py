@@ -57,6 +57,16 @@ def test_a_run_is_split_among_members_by_their_credit() -> None:
     assert dispatcher.count == dispatcher.size == 8
 
 
+def test_what_is_given_up_waits_for_nobody_any_more() -> None:
+    dispatcher = Dispatcher(Counter())
+    dispatcher.offer(Numbers(1, 2, 3), 3)
+    assert (dispatcher.give_up(), dispatcher.count, dispatcher.size) == (3, 0, 0)
+    dispatcher.join("a")
+    dispatcher.offer(Numbers(4), 1)
+    assert assigned(dispatcher) == [("a", (4,), False)]
+    assert (dispatcher.count, dispatcher.size) == (1, 1)
+
+
 def test_what_a_member_skipped_comes_again_but_not_for_ever() -> None:
     dispatcher = Dispatcher(counts := Counter[str]())
     dispatcher.join("a")
