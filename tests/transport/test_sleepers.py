@@ -199,6 +199,19 @@ def test_the_oldest_of_one_sleeper_gives_way_to_what_is_newer(monkeypatch: pytes
     assert told[1] == {"cycle": 2, "waited": 2, "dropped": 3}
 
 
+def test_what_waited_for_a_peer_before_it_slept_counts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_FOR_ALL", 100)
+    beds = Beds()
+    one, _, three, _ = beds.channels
+    one.put(60, 1.0)
+    for peer in (A, B):
+        beds.note(2.0, peer, 1)
+    three.put(50, 3.0)
+    beds.sleepers.bound(three)  # type: ignore[arg-type]
+    assert beds.lost() == [(A, 1, ASLEEP)]
+    assert (one.size, three.size) == (0, 50)
+
+
 def test_of_all_sleepers_the_one_with_the_most_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELD_FOR_ALL", 100)
     beds = Beds()
