@@ -74,11 +74,14 @@ class Application:
 
 
 def _place(scope: Scope) -> str:
-    """Return the path below the mount, and the query. Bytes that a URL cannot have are encoded."""
+    """Return the path below the mount, and the query. Bytes that a URL cannot have are encoded.
+
+    The place begins with a slash: what a client sends instead of a path must not become another host or port.
+    """
     raw, query = scope.get("raw_path"), scope.get("query_string", b"")
     path = quote(raw, string.punctuation) if raw else quote(scope["path"])
-    path = path.removeprefix(quote(scope.get("root_path", "")))
-    return path + (f"?{quote(query, string.punctuation)}" if query else "")
+    path = path.removeprefix(quote(scope.get("root_path", ""))).removeprefix("/")
+    return f"/{path}" + (f"?{quote(query, string.punctuation)}" if query else "")
 
 
 def _text(value: bytes) -> str:

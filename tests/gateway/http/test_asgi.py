@@ -10,6 +10,7 @@ from typing import Any, cast
 import orjson
 import pytest
 from aiohttp import web
+from yarl import URL
 
 import glue.aio
 from glue.gateway.http.asgi import Application, _place
@@ -87,10 +88,18 @@ def test_requests_and_streams_are_passed_on(lan: Lan, tmp_path: Path) -> None:
         ({"raw_path": b"/m%C3%BC/t", "root_path": "/m\u00fc"}, "/t"),
         ({"raw_path": b"/t/\xc3\xbc", "query_string": b"q=\xff"}, "/t/%C3%BC?q=%FF"),
         ({"raw_path": b"/a/m", "root_path": "/m"}, "/a/m"),
+        ({"raw_path": b"/m/t", "root_path": "/m/"}, "/t"),
+        ({"raw_path": b"/m", "root_path": "/m"}, "/"),
+        ({"raw_path": b"@example.org/t", "path": "@example.org/t"}, "/@example.org/t"),
+        ({"raw_path": b"/m@example.org/t", "root_path": "/m"}, "/@example.org/t"),
+        ({"raw_path": b"1/t", "path": "1/t"}, "/1/t"),
+        ({"raw_path": b"http://example.org/t"}, "/http://example.org/t"),
     ],
 )
 def test_a_place_is_the_same_behind_the_mount(scope: dict[str, Any], place: str) -> None:
     assert _place(scope) == place
+    target = URL(f"http://127.0.0.1:80{place}", encoded=True)
+    assert (target.host, target.port) == ("127.0.0.1", 80)
 
 
 def test_headers_go_on_as_they_came() -> None:
