@@ -104,6 +104,14 @@ def test_of_announcements_of_one_epoch_the_older_one_that_comes_last_is_not_the_
     assert list(follower.patterns) == list("abcdefghi")
 
 
+def test_an_announcement_of_an_earlier_epoch_changes_nothing_however_new_its_version_is() -> None:
+    follower = InterestFollower(Budget(Counter()))
+    follower.announced(stretch(1, 2, "+a", "+b"))
+    assert follower.announced(stretch(0, 3, "+c")) == ((), ())
+    assert follower.announced(stretch(0, 9, "+d")) == ((), ())
+    assert (list(follower.patterns), follower.is_behind, follower.want) == (["a", "b"], False, (1, 2))
+
+
 # --------------------------------------------------------------------------------- the same in the topics layer
 
 

@@ -62,6 +62,14 @@ def test_the_main_thread_waits_as_long_as_turns_end(backpressure: Backpressure) 
     assert backpressure.wait(looks.has_room, looks.wake, lambda: LIMIT)
 
 
+def test_space_made_just_before_a_publisher_waits_is_not_missed(backpressure: Backpressure) -> None:
+    rooms = iter([False, True, True])
+    wakes: list[None] = []
+    assert backpressure.wait(lambda: next(rooms), lambda: wakes.append(None), lambda: LIMIT)
+    assert not wakes
+    assert not backpressure.is_awaited
+
+
 def test_another_thread_never_gives_up(backpressure: Backpressure) -> None:
     backpressure.in_vain = True
     waits, lets_in = threading.Event(), threading.Event()

@@ -11,7 +11,7 @@ from glue.contract import CONSUMED, Inbound, Leave, Outbound, PeerRemoved, advan
 from glue.contract.pieces import Pieces
 from glue.contract.train_buffer import TrainBuffer
 from glue.fragmentation import Fragmentation
-from glue.fragmentation.assembly import FEW, FRAGMENT_COST, MESSAGE_COST
+from glue.fragmentation.assembly import FEW, FRAGMENT_COST, MESSAGE_COST, Assembly, Shelf
 from glue.fragmentation.fastpath import FragmentationFastPath
 from glue.fragmentation.layer import FORMS
 from tests.fragmentation.frames import FRAME, LIMIT, OTHER, PEER, inbound, layer, received, run, singly
@@ -106,6 +106,18 @@ def test_a_number_is_used_again_once_its_first_message_is_given_up_or_forged() -
     assert again(0, 100.0, 400, True) == again(1, 130.0, 300, False) == again(1, 130.0, 400, False) == given_up
     assert again(1, 129.9, 400, False) == again(0, 100.0, 400, True, 1) == again(0, 130.0, 400, False, 1) == odd
     assert again(0, 129.9, 300, True) == again(1, 129.9, 300, False) == double
+
+
+def test_the_oldest_message_of_a_peer_is_the_one_without_a_fragment_for_longest() -> None:
+    shelf = Shelf(1)
+    for now, message in enumerate((0, 2, 1, 3)):
+        shelf.row(message)[message] = Assembly(FRAME, 300)
+        shelf.put(now, message, 0, [FULL], 0.0)
+    oldest = [shelf.oldest()]
+    for now, message in enumerate((0, 2, 1, 3), 4):
+        shelf.put(now, message, 1, [FULL], 0.0)
+        oldest.append(shelf.oldest())
+    assert oldest == [0, 2, 1, 3, 0]
 
 
 def test_of_all_peers_that_with_most_gives_up_its_oldest_message_and_no_byte_too_early() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from glue.contract import Delivery, Missed
 from glue.history.reader import Reader
-from glue.history.source import CHECK, FOUND_LATE, GRACE, RETURN
+from glue.history.source import CHECK, FOUND_LATE, GRACE, RETURN, weight
 from glue.history.wire import EARLIEST, LAST, LATEST, Page, Start
 from glue.topics.bundle import MessageGroup
 
@@ -44,6 +44,18 @@ def test_a_message_that_was_overtaken_comes_first_although_others_are_held() -> 
     for number in (3, 2, 1):
         reader.live(0.0, live(number))
     assert [delivery.payloads[0] for delivery in reader.ready if isinstance(delivery, Delivery)] == [1, 2, 3]
+
+
+def test_what_was_held_gives_its_room_back_when_it_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.history.sequencer.HELD", 2 * weight(live(1)))
+    reader = reader_from((EARLIEST, 0))
+    for topic in range(10):
+        for number in (3, 2, 1):
+            delivery = live(number)
+            delivery.topic = f"t/{topic}"
+            reader.live(0.0, delivery)
+    handed_over = [delivery.payloads[0] for delivery in reader.ready if isinstance(delivery, Delivery)]
+    assert handed_over == [1, 2, 3] * 10
 
 
 def test_what_a_publisher_remembers_of_before_its_live_messages_is_told_once_if_it_is_found_late() -> None:

@@ -76,15 +76,17 @@ def test_a_host_claims_what_is_free_and_hands_over_what_another_should_have() ->
 
 
 def test_the_partitions_of_a_lost_or_restarted_host_are_claimed_with_the_next_epoch() -> None:
-    mine = Ownership("k", 4, A, 2)
+    mine = Ownership("k", 64, A, 2)
     mine.is_known = True
-    for partition, owner in enumerate([Owner(B, 1, 3), Owner(A, 1, 5), Owner(C, 1, 1), Owner(C, 1, 1)]):
-        mine.note(partition, owner.record)
-    mine.set_hosts({C: 1})
-    wanted = {partition for partition in (0, 1) if mine.wanted(partition) == A}
-    assert {(claim.partition, claim.after.epoch) for claim in mine.claims()} == {
-        (partition, {0: 4, 1: 6}[partition]) for partition in wanted
-    }
+    owners = [Owner(B, 1, 3), Owner(A, 1, 5), Owner(C, 1, 7), Owner(C, 2, 9)]  # lost, this one before, restarted, there
+    for partition in range(64):
+        mine.note(partition, owners[partition % 4].record)
+    mine.set_hosts({C: 2})
+    wanted = [partition for partition in range(64) if partition % 4 < 3 and mine.wanted(partition) == A]
+    assert {partition % 4 for partition in wanted} == {0, 1, 2}
+    assert [(claim.partition, claim.after) for claim in mine.claims()] == [
+        (partition, Owner(A, 2, owners[partition % 4].epoch + 1)) for partition in wanted
+    ]
     assert mine.note(2, "nonsense") is False
     assert 2 not in mine.records
 

@@ -89,6 +89,24 @@ def test_what_is_forgotten_of_two_publishers_is_counted_and_the_rest_goes_to_a_l
     ]
 
 
+def test_a_peer_that_clears_its_value_leaves_that_of_another_to_late_subscriptions() -> None:
+    layer = topics()
+    layer.receive(0.0, [added("ann"), added("bob")])
+    layer.send(0.0, [Subscribe("all", "#")])
+    for name, sequence, payload in (("ann", 1, b"x"), ("bob", 1, b"y"), ("ann", 2, b"")):
+        group = MessageGroup("a", sequence, 0, [payload], len(payload), None, False, KEEP)
+        layer.receive(0.0, [inbound(name, encode([group]))])
+    layer.send(0.0, [Subscribe("late", "#")])
+    late = deliveries(layer.receive(0.0, [])[0])
+    assert [(heard.publisher, heard.payloads) for heard in late] == [("bob", [b"y"])]
+
+
+def test_a_value_is_as_new_as_a_message_of_its_own_life_only() -> None:
+    found = RetainedValue("a", b"x", "ann", "ann", 2, 5, 0)
+    lives = [(2, 5), (2, 4), (2, 6), (1, 5), (3, 5), (1, 1), (3, 1)]
+    assert [life for life in lives if found.covers(*life)] == [(2, 5), (2, 4)]
+
+
 def test_values_that_come_and_go_leave_nothing_behind() -> None:
     values = RetainedValues()
     weights = []

@@ -70,6 +70,14 @@ def test_a_topic_is_sampled_once_an_interval_with_the_number_of_the_message_itse
     assert seen(wire) == [("home/a", b"y", 52)]
 
 
+def test_intervals_follow_each_other_without_a_pause_unless_nothing_was_sampled() -> None:
+    wire = watched("kitchen")
+    for number, now in enumerate((0.0, 1.5, 1.9, 2.1, 2.9, 7.5, 8.4, 8.6)):
+        wire.send(now, "kitchen", message("a", b"%d" % number))
+    run(wire, "kitchen", 9.0)
+    assert [payload for _, payload, _ in seen(wire)] == [b"0", b"1", b"3", b"5", b"7"]
+
+
 def test_a_sample_comes_soon_and_together_with_others() -> None:
     wire = watched("kitchen")
     assert not groups(wire.send(0.0, "kitchen", message("a", b"1")))

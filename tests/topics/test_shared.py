@@ -97,6 +97,19 @@ def test_part_of_a_job_may_be_acknowledged_and_the_rest_goes_to_others() -> None
     assert dispatcher.count == 0
 
 
+def test_what_a_member_had_when_it_left_comes_first_and_in_its_old_order() -> None:
+    dispatcher = Dispatcher(Counter())
+    dispatcher.join("a")
+    for first in (1, 3, 5):
+        dispatcher.offer(Numbers(first, first + 1), 2)
+    assert assigned(dispatcher) == [("a", (1, 2), False), ("a", (3, 4), False)]
+    dispatcher.join("b")
+    dispatcher.leave("a")
+    assert assigned(dispatcher) == [("b", (1, 2), True), ("b", (3, 4), True)]
+    dispatcher.acknowledge(0.0, "b", "lane", 1, 4)
+    assert assigned(dispatcher) == [("b", (5, 6), False)]
+
+
 def test_expired_jobs_are_dropped() -> None:
     dispatcher = Dispatcher(counts := Counter[str]())
     dispatcher.offer(Numbers(1), 1, None, 5.0)

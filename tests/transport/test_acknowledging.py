@@ -88,3 +88,14 @@ def test_what_is_owed_since_long_takes_its_place_before_all_that_is_later() -> N
         acknowledger.owe(since, IncomingChannel(f"{number}" * 16, 1, budget))
     order = [acknowledger.due(since + ACK_DELAY)[0].peers[0][0] for since in (4.9999, 5.0, 5.0001, 5.0002)]
     assert order == ["2", "0", "3", "1"]
+
+
+def test_what_was_acknowledged_meanwhile_is_not_acknowledged_again_before_its_new_time() -> None:
+    acknowledger, half = Acknowledger(Counters(), Random(1)), ACK_DELAY / 2
+    incoming = IncomingChannel("a" * 16, 1, GapBudget())
+    acknowledger.taken(5.0, incoming, 1, False)
+    acknowledger.now(incoming)
+    assert len(acknowledger.due(5.0)) == 1
+    acknowledger.taken(5.0 + half, incoming, 1, False)
+    assert acknowledger.due(5.0 + ACK_DELAY) == []
+    assert len(acknowledger.due(5.0 + half + ACK_DELAY)) == 1

@@ -93,6 +93,7 @@ def test_what_was_given_up_is_skipped_and_a_run_across_the_place_is_cut() -> Non
     assert budget.held == 4 + RUN_COST
     assert [*one.ranges] == [(20, 21)]
     assert one.missing(10, 12) == [*range(12, 20), 21]
+    assert one.promised == WINDOW, "what was promised stays promised"
     given_up, ready = one.skip(7.0, WINDOW + 5)
     assert (given_up, ready, one.next, one.promised, budget.held) == (WINDOW - 7, [], WINDOW + 5, WINDOW + 5, 0)
     assert one.skip(7.0, WINDOW + 5) == (0, [])

@@ -118,6 +118,30 @@ def test_a_client_id_that_connects_again_closes_the_first_connection() -> None:
     assert (goodbye.kind, goodbye.body[0]) == (14, codes.SESSION_TAKEN_OVER)
 
 
+@pytest.mark.parametrize(("clean", "version"), [(True, 4), (False, 4), (True, 5), (False, 5)])
+def test_the_will_of_a_connection_that_is_taken_over_is_published_once(clean: bool, version: int) -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("w", 0))
+    expiry = b"\x11\0\0\0\x64" if version == 5 else b""
+    bench.connect("c", version, clean=False, will=("w", b"first", 0, False), raw=expiry)
+    second = bench.connect("c", version, clean=clean, will=("w", b"second", 0, False), raw=expiry)
+    assert subscriber.payloads() == [b"first"]
+    second.leave()
+    bench.pass_time(200)
+    assert subscriber.payloads() == [b"second"]
+
+
+@pytest.mark.parametrize(("clean", "published"), [(True, [b"lost"]), (False, [])])
+def test_a_will_that_waits_is_called_off_if_the_session_goes_on(clean: bool, published: list[bytes]) -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("w", 0))
+    options: dict[str, Any] = {"will": ("w", b"lost", 0, False), "will_raw": b"\x18\0\0\0\x0a"}
+    bench.connect("c", 5, clean=False, raw=b"\x11\0\0\0\x64", **options)
+    bench.connect("c", 5, clean=clean, raw=b"\x11\0\0\0\x64")
+    bench.pass_time(50)
+    assert subscriber.payloads() == published
+
+
 def test_a_session_ends_after_its_expiry_and_not_before() -> None:
     bench = Bench()
     device = bench.subscriber(("t", 1), version=5, raw=b"\x11\x00\x00\x00\x3c")
