@@ -55,6 +55,10 @@ FILES = {
     + packet(FRAMES[0], 5)
     + packet(FRAMES[0], 1_700_000_000_000_000, interface=1),
     "two sections": pcapng(FRAMES[:2]) + pcapng(FRAMES[2:], ">"),
+    "two sections with their own interfaces": pcapng(FRAMES[:1])
+    + section()
+    + interface(resolution=6, description="glue capture point: attic")
+    + packet(FRAMES[1], 1_700_000_000_000_000),
     "gzip": gzip.compress(pcap(FRAMES)),
 }
 

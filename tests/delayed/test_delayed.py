@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from typing import Any
 
 import orjson
 import pytest
 
 from glue.contract.metadata import Metadata
-from glue.delayed.store import NAME, DelayedStore
+from glue.delayed.store import NAME, STEP, DelayedStore
 from glue.delayed.wire import (
     NAME_LIMIT,
     Id,
@@ -219,3 +220,15 @@ def test_what_another_keeper_had_to_release_before_is_asked_for_first(sender: st
     made.take(0.0, 1000.0, sender, payload, lambda topic: True)
     (held,) = made.held.values()
     assert ([one.put.id for one in made.late], held.is_direct) == ([held.put.id] * is_late, sender == PEER)
+
+
+def test_the_next_keeper_waits_anew_for_a_publisher_that_was_back_in_between() -> None:
+    here = store(None)
+    around: Any = here._around
+    around.keepers = lambda topic: [ME, PEER]
+    number = next(number for number in range(1, 100) if here._rank(put(number).id, [ME, PEER]) == 1)
+    give(here, put(number))
+    released = []
+    for now, around.is_there in ((1.0, False), (1.0 + STEP, True), (2.0, False), (2.0 + STEP, False)):
+        released.append(len(here.turn(now).released))
+    assert released == [0, 0, 0, 1]

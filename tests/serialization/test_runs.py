@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from glue.serialization.runs import are_run, run_length, spans_of, train_of
+from glue.serialization.runs import are_run, run_length, spans_of, train_of, widened
 
 PERIODIC = [0, 7, 95, 998, 9_989, 9_999, 10_000, 19_995, 99_990, 9_999_990, 10**12 - 3]
 
@@ -72,3 +73,11 @@ def test_a_run_ends_where_a_counter_grows_out_of_its_field(width: int, before: i
     text, spans = b"".join(heads), spans_of(heads[0])
     assert not are_run(text, heads[0], spans)
     assert run_length(text, 0, heads[0], spans) == before
+
+
+@pytest.mark.parametrize(
+    ("head", "count", "wide"),
+    [(b"[8]", 2, b"[8]"), (b"[8]", 3, b"[ 8]"), (b"[ 8]", 92, b"[ 8]"), (b"[ 8]", 93, b"[  8]"), (b"[99]", 1, b"[99]")],
+)
+def test_a_field_is_as_wide_as_the_last_number_and_no_wider(head: bytes, count: int, wide: bytes) -> None:
+    assert widened(head, spans_of(head), count) == (wide, spans_of(wide))

@@ -116,3 +116,10 @@ def test_a_record_of_several_messages_goes_as_a_whole_or_stays() -> None:
     assert log.removed(Retention(of(), count=2)) == {0: []}
     assert log.removed(Retention(of(), count=3)) == {0: []}
     assert log.removed(Retention(of(), count=4)) == {}
+
+
+def test_a_topic_is_as_old_as_its_newest_message_of_any_publisher() -> None:
+    log = Log([], filled("b", at=99.0))
+    for place, (publisher, at) in enumerate((("p", 10.0), ("q", 90.0), ("r", 20.0))):
+        log.indexes[0].add(Record(publisher * 16, "hall", 1, "a", 1, [b"x"], at), place, place * SIZE, SIZE)
+    assert [log.removed(Retention(of(), age=age)) for age in (10.0, 9.9)] == [{}, {0: []}]

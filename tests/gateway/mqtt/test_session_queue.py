@@ -6,7 +6,7 @@ import pytest
 
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
-from glue.gateway.mqtt.session import Parcel, Session
+from glue.gateway.mqtt.session import LAST_ID, Parcel, Session
 from tests.support import mqtt
 from tests.support.mqtt import Bench
 
@@ -20,6 +20,15 @@ def test_what_finds_no_room_is_dropped_and_counted_the_newest_first(messages: in
     assert session.put(Parcel(run, 1)) == 3 - taken
     assert (session.dropped, session.queued, session.queued_bytes) == (3 - taken, taken, 10 * taken)
     assert [payload[:1] for parcel in session.queue for payload in parcel.run.payloads] == [b"a", b"b", b"c"][:taken]
+
+
+def test_packet_ids_start_again_at_one_behind_the_last_and_leave_out_those_in_flight() -> None:
+    session = Session("client", 100, 1000)
+    one, two = (Parcel(Publish("t", (b"x",) * count, 1), 1) for count in (1, 2))
+    assert [*session.number(two)] == [1, 2]
+    session.acknowledge([2])
+    session.next_id = LAST_ID
+    assert [[*session.number(parcel)] for parcel in (one, two, one)] == [[LAST_ID], [2, 3], [4]]
 
 
 def test_each_cause_of_a_drop_is_told_also_behind_many_of_another_cause() -> None:
