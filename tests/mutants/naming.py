@@ -29,14 +29,24 @@ class Naming:
         return self._words(path).get(function.split("::")[-1].partition("[")[0], set())
 
     def _words_of(self, path: str) -> dict[str, set[str]]:
+        """Return the words of each test of a file, also of the tables that it names."""
         file = self._home / path
         if not file.exists():
             return {}
         text = file.read_text()
         lines = text.splitlines()
+        tables: dict[str, set[str]] = {}
         found: dict[str, set[str]] = {}
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-                found[node.name] = set(re.findall(r"\w+", "\n".join(lines[first - 1 : node.end_lineno])))
-        return found
+                found[node.name] = _words(lines[first - 1 : node.end_lineno])
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and not node.col_offset:
+                table = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+                if isinstance(table, ast.Name):
+                    tables[table.id] = _words(lines[node.lineno - 1 : node.end_lineno])
+        return {test: words.union(*(tables[name] for name in words & tables.keys())) for test, words in found.items()}
+
+
+def _words(lines: list[str]) -> set[str]:
+    return set(re.findall(r"\w+", "\n".join(lines)))

@@ -278,11 +278,12 @@ def test_a_constant_is_looked_at_by_the_tests_that_name_it_unless_all_do(tmp_pat
     tests.write_text(
         "def test_named() -> None:\n    assert x.LIMIT == 10\n\n\n"
         "@pytest.mark.parametrize('name', ['LIMIT'])\ndef test_given(name: str) -> None:\n    assert name\n\n\n"
-        "def test_another() -> None:\n    assert x.LIMITS\n"
+        "def test_another() -> None:\n    assert x.LIMITS\n\n\n"
+        "TABLE = [x.LIMIT]\n\n\ndef test_listed() -> None:\n    assert TABLE\n"
     )
     naming = Naming(tmp_path)
-    known = [f"tests/test_x.py::test_{name}" for name in ("named", "given[LIMIT]", "another")]
-    assert naming.tests([*known, "tests/test_gone.py::test_named"], {"LIMIT"}) == known[:2]
+    known = [f"tests/test_x.py::test_{name}" for name in ("named", "given[LIMIT]", "listed", "another")]
+    assert naming.tests([*known, "tests/test_gone.py::test_named"], {"LIMIT"}) == known[:3]
     assert naming.tests([f"tests/test_x.py::test_named[{number}]" for number in range(51)], {"LIMIT"}) == []
 
 
