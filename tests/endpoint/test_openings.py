@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from glue.contract import Delivery, Missed, PeerInterest
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.qos_terms import OFFER, Statement, terms_of
 from tests.endpoint.owners import Owner
+from tests.support.calls import do
 
 
 @dataclass
@@ -61,14 +60,6 @@ def endpoint(request: pytest.FixtureRequest) -> Any:
     handled, settled = made.counted.handled, made.counted.settled
     made._owner = OwnerFunctions(print, handled, settled, print, made.gaps.append, made.unsubscribe)
     return made
-
-
-def do(call: Callable[[], Any]) -> Any:
-    async def main() -> Any:
-        found = call()
-        return await found if inspect.isawaitable(found) else found
-
-    return asyncio.run(main())
 
 
 def delivery(*payloads: Any, sequence: int = 1) -> Delivery:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -22,6 +20,7 @@ from glue.history.names import OWN, ask_topic, page_topic
 from glue.simulation.disk import SimulatedDisk
 from glue.storage import Stream
 from tests.endpoint.owners import Owner
+from tests.support.calls import do
 
 
 class Driver:
@@ -89,14 +88,6 @@ def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(made, "_make_writer", Writer)
     monkeypatch.setattr(made, "_open_directory", open_directory)
     return made
-
-
-def do(call: Callable[[], Any]) -> Any:
-    async def main() -> Any:
-        found = call()
-        return await found if inspect.isawaitable(found) else found
-
-    return asyncio.run(main())
 
 
 # ------------------------------------------------------------------------------------------------------- remembering

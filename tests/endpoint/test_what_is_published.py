@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,7 @@ import glue.aio
 from glue.contract import Publication, Subscribe
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.receipt import AwaitableReceipt, WaitingReceipt
+from tests.support.calls import do
 
 OWNER = OwnerFunctions(*[lambda *_: None] * 6)
 
@@ -76,14 +76,6 @@ def endpoint(request: pytest.FixtureRequest) -> Any:
     made = request.param("a", message_limit=100_000)
     made._driver, made._owner = Driver(request.param is glue.aio.Endpoint), OWNER
     return made
-
-
-def do(call: Callable[[], Any]) -> Any:
-    async def main() -> Any:
-        found = call()
-        return await found if inspect.isawaitable(found) else found
-
-    return asyncio.run(main())
 
 
 def test_each_option_of_publish_is_told_with_the_publication(endpoint: Any) -> None:
