@@ -128,7 +128,7 @@ def _fragmentation(who: Identity) -> Fragmentation:
 
 
 def bundle_limit(message_limit: int) -> int:
-    """The largest bundle (bytes) that topics make: of one message at its limit, or of many small messages."""
+    """Return the bytes of the largest bundle of topics. It holds one message at its limit, or many small ones."""
     return max(message_limit, BUNDLE_SIZE) + INDEX_ROOM
 
 
