@@ -6,6 +6,9 @@ the network, so depth and number of steps are bounded; the rest counts as equal.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, islice, repeat
+from math import inf
 from typing import Any, Final
 
 DEPTH: Final = 32
@@ -66,12 +69,28 @@ class _Comparison:
         if one != other and not (one == "integer" and other == "number"):
             return [f"{_at(path)} is {_kind(writer)} there, and {_kind(reader)} here"]
         if other == "array":
-            return self._compare(writer.get("items", {}), reader.get("items", {}), f"{path}[]", depth + 1)
+            return self._compare_lists(writer, reader, path, depth)
         if other != "object":
             wanted = reader.get("format")
             is_other = wanted is not None and writer.get("format") != wanted
             return [f"{_at(path)} is {_kind(writer)} there, and {_kind(reader)} here"] if is_other else []
         return self._compare_fields(writer, reader, path, depth)
+
+    def _compare_lists(self, writer: dict[str, Any], reader: dict[str, Any], path: str, depth: int) -> list[str]:
+        """Compare the places that have schemas of their own, as in a tuple, and then all that follow."""
+        (fewest, most), (least, room) = _lengths(writer), _lengths(reader)
+        if fewest > room:
+            return [f"{_at(path)} has a length of at least {fewest} there, and of at most {room} here"]
+        if most < least:
+            return [f"{_at(path)} has a length of at most {most} there, and of at least {least} here"]
+        longest = min(most, room)
+        count = int(min(max(len(_places(writer)), len(_places(reader))), longest, STEPS))
+        found: list[str] = []
+        for place, (one, other) in enumerate(zip(_values(writer, count), _values(reader, count), strict=True)):
+            if place >= longest or len(found) >= DIFFERENCES:
+                break
+            found += self._compare(one, other, f"{path}[{place if place < count else ''}]", depth + 1)
+        return found
 
     def _compare_fields(self, writer: dict[str, Any], reader: dict[str, Any], path: str, depth: int) -> list[str]:
         found: list[str] = []
@@ -84,8 +103,25 @@ class _Comparison:
             elif name in needed:
                 found.append(f"{_at(place)} is required here, and missing there")
             if len(found) >= DIFFERENCES:
+                return found
+        return found + self._compare_others(writer, reader, path, depth)
+
+    def _compare_others(self, writer: dict[str, Any], reader: dict[str, Any], path: str, depth: int) -> list[str]:
+        """Compare the fields that the reader does not name with its schema for them, if it has one."""
+        others = reader.get("additionalProperties")
+        if others is not False and not isinstance(others, dict):
+            return []
+        here, there = _object(reader.get("properties")), _object(writer.get("properties"))
+        found: list[str] = []
+        for name in [name for name in there if name not in here]:
+            place = f"{path}.{name}" if path else name
+            if others is False:
+                found.append(f"{_at(place)} is unknown here, and refused")
+            else:
+                found += self._compare(there[name], others, place, depth + 1)
+            if len(found) >= DIFFERENCES:
                 break
-        return found
+        return found + self._compare(writer.get("additionalProperties"), others, f"{path}{{}}", depth + 1)
 
     def _resolved(self, schema: Any, root: Any) -> Any:
         """A schema without a reference at its top; references within the document only."""
@@ -106,6 +142,23 @@ class _Comparison:
 def _alternatives(schema: dict[str, Any]) -> list[Any]:
     found = schema.get("anyOf", schema.get("oneOf"))
     return found if isinstance(found, list) and found else [schema]
+
+
+def _places(schema: dict[str, Any]) -> list[Any]:
+    """The schemas of the first values of a list, where they have their own."""
+    found = schema.get("prefixItems")
+    return found if isinstance(found, list) else []
+
+
+def _values(schema: dict[str, Any], count: int) -> Iterator[Any]:
+    """The schemas of the first `count` values of a list, and that of all others."""
+    return islice(chain(_places(schema)[:count], repeat(schema.get("items", {}))), count + 1)
+
+
+def _lengths(schema: dict[str, Any]) -> tuple[float, float]:
+    """How many values a list has at least, and at most."""
+    least, most = schema.get("minItems"), schema.get("maxItems")
+    return least if isinstance(least, int) else 0, max(most, 0) if isinstance(most, int) else inf
 
 
 def _plain(value: Any) -> Any:

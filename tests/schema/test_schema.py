@@ -151,6 +151,10 @@ def made(**fields: Any) -> Any:
     return adapter_of(make_dataclass("Made", sorted(parts, key=len))).schema
 
 
+Place: Any = make_dataclass("Place", [("x", float)])
+CLOSED = {**made(a=int), "additionalProperties": False}
+
+
 @pytest.mark.parametrize(
     ("writer", "reader", "told"),
     [
@@ -167,6 +171,27 @@ def made(**fields: Any) -> Any:
         (made(a=Colour), made(a=Literal["red"]), "field 'a' may be 'blue' there, which is unknown here"),
         (made(a=datetime.date), made(a=datetime.datetime), "field 'a' is date there, and date-time here"),
         (made(a=str), made(a=int | bool), "field 'a' is string there, and integer or boolean here"),
+        (made(a=tuple[int, str]), made(a=tuple[int, str]), None),
+        (made(a=tuple[int, str]), made(a=tuple[int, int]), "field 'a[1]' is string there, and integer here"),
+        (
+            made(a=tuple[int, int, int]),
+            made(a=tuple[int, int]),
+            "field 'a' has a length of at least 3 there, and of at most 2 here",
+        ),
+        (
+            made(a=tuple[int]),
+            made(a=tuple[int, int]),
+            "field 'a' has a length of at most 1 there, and of at least 2 here",
+        ),
+        (made(a=tuple[int, ...]), made(a=tuple[int, int]), None),
+        (made(a=list[str]), made(a=tuple[str, int]), "field 'a[1]' is string there, and integer here"),
+        (made(a=tuple[str, int]), made(a=list[str]), "field 'a[1]' is integer there, and string here"),
+        (made(a=dict[str, int]), made(a=dict[str, int]), None),
+        (made(a=dict[str, str]), made(a=dict[str, int]), "field 'a{}' is string there, and integer here"),
+        (made(a=Place), made(a=dict[str, float]), None),
+        (made(a=Place), made(a=dict[str, str]), "field 'a.x' is number there, and string here"),
+        (made(a=int, b=int), CLOSED, "field 'b' is unknown here, and refused"),
+        (made(a=int), CLOSED, None),
     ],
 )
 def test_old_and_new_schemas(writer: Any, reader: Any, told: str | None) -> None:
@@ -182,7 +207,7 @@ def test_hostile_schemas_end_soon() -> None:
     fork: Any = {"type": "string"}
     for _ in range(30):
         fork = {"anyOf": [fork, fork, fork]}
-    reader = made(a=int)
+    record = made(a=int, pair=tuple[int, str])
     schema: Any
     for schema in (
         deep,
@@ -194,10 +219,14 @@ def test_hostile_schemas_end_soon() -> None:
         [],
         {"type": []},
         {"properties": 7, "type": "object", "required": 3},
+        {"type": "array", "prefixItems": 7, "minItems": "2", "maxItems": -2},
+        {"type": "array", "prefixItems": [7, None], "items": 3, "minItems": -1, "maxItems": 1 << 63},
+        {"type": "object", "properties": {"x": 3}, "additionalProperties": [False]},
     ):
-        assert len(differences(schema, reader)) <= 20
-        assert len(differences(reader, schema)) <= 20
         assert len(differences(schema, schema)) <= 20
+        for reader in (record, record["properties"]["pair"]):
+            assert len(differences(schema, reader)) <= 20
+            assert len(differences(reader, schema)) <= 20
 
 
 class Counted(list[Any]):
