@@ -88,7 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return SUCCESS
     name, *rest = words
     if name in COMMANDS:
-        code: int = import_module(f"glue.cmd.{name}").main(rest)
+        try:
+            code: int = import_module(f"glue.cmd.{name}").main(rest)
+        except KeyboardInterrupt:  # the command had not begun yet; from then on it handles signals itself
+            code = SUCCESS
         return code
     if name in ("--help", "-h", "help"):
         print(HELP)

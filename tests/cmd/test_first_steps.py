@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from argparse import Namespace
 from collections import Counter
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -19,6 +19,17 @@ from tests.support.lan import Lan
 def test_glue_alone_shows_what_to_try_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([]) == 0
     assert "glue demo" in capsys.readouterr().out
+
+
+def test_ctrl_c_while_a_command_is_loaded_ends_it_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(name: str) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "import_module", interrupted)
+    assert main.main(["topics"]) == 0
+    assert capsys.readouterr() == ("", "")
 
 
 def test_every_command_stands_in_one_group_of_the_help() -> None:
