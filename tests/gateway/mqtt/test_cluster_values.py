@@ -349,7 +349,7 @@ def test_retained_messages_come_as_events_and_an_unknown_one_is_cleared_by_none(
     assert isinstance(event, Kept)
     assert (event.run.topic, event.run.payloads[0], event.run.retain, found.retained) == ("t", b"", True, {})
     assert [*found.apply(0.0, [Change(operation.key, None, 3)])] == []
-    assert found.malformed == 0
+    assert not found.statistics
 
 
 def test_progress_is_read_in_the_order_of_offsets() -> None:

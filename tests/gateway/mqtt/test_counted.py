@@ -135,9 +135,9 @@ def test_malformed_values_of_a_cluster() -> None:
     found = Replica(lambda: 1_000.0)
     for key, value in (("o/x", b"7"), ("p/x", b'{"next": "y"}'), ("b/x", b"1"), ("d/1", b'"door"')):
         assert [*found.apply(0.0, [Change(key, value, 5)])] == []
-    assert (found.malformed, found.doors) == (2, {1: "door"})
+    assert (found.statistics, found.doors) == ({"malformed changes of the cluster": 2}, {1: "door"})
     assert [found.progress("x").next for _ in range(2)] == [0, 0]
-    assert found.malformed == 3, "the progress of a session is read when it is asked for"
+    assert found.statistics.total() == 3, "the progress of a session is read when it is asked for"
 
 
 def test_ends_of_sessions() -> None:

@@ -51,6 +51,7 @@ class ClusterBroker(Delivering):
         """`random` draws client ids for clients that bring none."""
         super().__init__(access, random, shared, limits)
         shared.lost = self._refused
+        shared.replica.statistics = self.statistics
         self._left: dict[str, Found] = {}  # sessions that this door gives back, as they will be then
         self._highest = 0  # number of a claim: no claim of this door has the number of another
 

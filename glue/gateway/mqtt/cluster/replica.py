@@ -7,6 +7,7 @@ from an old view is refused by the model, as it expects another owner.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -72,7 +73,8 @@ class Replica:
         self.messages = self.bytes = 0
         """Of all runs in the log."""
         self.end = 0
-        self.malformed = 0
+        self.statistics: Counter[str] = Counter()
+        """Counters by cause; those of a door are its broker's."""
         self._wall_clock = wall_clock
         self._filters: dict[str, dict[str, Any]] = {}
         self._index: Index[str] = Index()
@@ -94,7 +96,7 @@ class Replica:
             try:
                 found = read_progress(orjson.loads(found))
             except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-                self.malformed += 1
+                self.statistics["malformed changes of the cluster"] += 1
                 found = read_progress(None)
             self._progress[hash] = found
         return found
@@ -141,7 +143,7 @@ class Replica:
                 try:
                     yield from self._take(now, change, entries, batches)
                 except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-                    self.malformed += 1
+                    self.statistics["malformed changes of the cluster"] += 1
             self.end = max(self.end, offset_of(index + 1, 0, 0))
             for entry in sorted(entries, key=lambda entry: entry.run.offset):
                 self._add(entry)
