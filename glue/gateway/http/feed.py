@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -24,6 +25,8 @@ LINGER: Final = 60.0
 """Seconds for which the door goes on listening after the last client of a pattern has gone."""
 LINGERING: Final = 1_000
 """Streams whose patterns linger at most."""
+LOOKED_AT: Final = 100
+"""Last values that are looked at for room, for each new topic without room."""
 
 
 class Feed:
@@ -43,6 +46,7 @@ class Feed:
         self._seen: dict[tuple[str, int, str], tuple[int, str]] = {}
         self._patterns: Index[str] = Index()  # the wanted ones
         self._values: dict[str, tuple[int, bytes]] = {}  # where in the ring a message came, and its text
+        self._doubtful: Iterator[str] = iter(())  # topics of values that perhaps nobody wants any more
 
     def want(self, patterns: list[str]) -> None:
         """Have the messages of some patterns from now on."""
@@ -124,6 +128,7 @@ class Feed:
             self._subscriptions[pattern] = self._endpoint.subscribe(pattern, self._receive)
         for pattern in self._subscriptions.keys() - wanted:
             self._subscriptions.pop(pattern).close()
+            self._doubtful = iter(tuple(self._values))
         if not self._subscriptions:
             self._values.clear()  # they would grow old unnoticed
             self._seen.clear()
@@ -138,12 +143,20 @@ class Feed:
             self._seen.clear()
         self._seen[key] = max(message.sequence, known), stream
         text = orjson.dumps(described(message))
-        if topic in self._values or len(self._values) < self._limits.last_values:
+        if topic in self._values or self._has_room():
             self._values[topic] = self.tail.end, text
         else:
             self.statistics["last values left out"] += 1
         self.statistics["messages"] += 1
         self.tail.append(Entry(topic, text, stream, message.sequence, self._journal.settled))
+
+    def _has_room(self) -> bool:
+        """Whether there is room for the last value of one more topic; takes it from topics that nobody wants now."""
+        if len(self._values) >= self._limits.last_values:
+            for topic in islice(self._doubtful, LOOKED_AT):
+                if not self._is_last(topic):
+                    self._values.pop(topic, None)
+        return len(self._values) < self._limits.last_values
 
 
 def described(message: Message) -> dict[str, Any]:

@@ -280,6 +280,21 @@ def test_a_message_counts_once_and_is_the_last_value_of_its_topic() -> None:
     assert made.last("a") is not None
 
 
+def test_last_values_that_nobody_wants_any_more_give_room_to_others() -> None:
+    network, made = opened(Limits(last_values=3))
+    for patterns in (["a/#"], ["a/x"], ["b"]):
+        made.want(patterns)
+    for topic in ("a/x", "a/y", "a/z"):
+        network.publish("a/#", topic, 1)
+    network.publish("b", "b", 1, 1)
+    assert (made.last("b"), made.statistics["last values left out"]) == (None, 1)
+    made.unwant(["a/#"])
+    network.publish("b", "b", 2, 2)
+    assert [made.last(topic) is not None for topic in ("b", "a/x", "a/y")] == [True, True, False]
+    assert made.statistics["last values left out"] == 1
+    assert sorted(made._values) == ["a/x", "b"]
+
+
 def test_patterns_linger_for_a_minute_and_a_thousand_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     timers: list[tuple[float, Any]] = []
     loop = SimpleNamespace(call_later=lambda after, call: timers.append((after, call)))
