@@ -10,7 +10,7 @@ import asyncio
 import string
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import aiohttp
 from yarl import URL
@@ -80,8 +80,11 @@ def _place(scope: Scope) -> str:
     """
     raw, query = scope.get("raw_path"), scope.get("query_string", b"")
     path = quote(raw, string.punctuation) if raw else quote(scope["path"])
-    path = path.removeprefix(quote(scope.get("root_path", ""))).removeprefix("/")
-    return f"/{path}" + (f"?{quote(query, string.punctuation)}" if query else "")
+    root = scope.get("root_path", "").rstrip("/")
+    levels, depth = path.split("/"), root.count("/") + 1
+    is_below = unquote("/".join(levels[:depth])) == root
+    place = "/".join(levels[depth:]) if is_below else path.removeprefix("/")
+    return f"/{place}" + (f"?{quote(query, string.punctuation)}" if query else "")
 
 
 def _text(value: bytes) -> str:
