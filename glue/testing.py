@@ -60,6 +60,7 @@ class Context:
         self._now = 0.0
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = count()
+        self._to_wake = False
         self._activation = Activation(self, id, 0, 0.0)
 
     # ------------------------------------------------------------------------------------------- for the test
@@ -94,6 +95,8 @@ class Context:
             mail = self._activation.rung(timer)
             if mail is not None:
                 self._handle(mail)
+            elif timer.is_durable:
+                self._handle(Wake(None))  # it was put away, and reads its timers again
         self._now = end
 
     def restart(self) -> None:
@@ -114,6 +117,9 @@ class Context:
                 self._run(activation.deactivate())
         finally:
             activation.rest()
+        if self._to_wake:
+            self._to_wake = False
+            self._run(activation.take(Wake(None)))
         if len(self.errors) > before and mail.__class__ is not Call:
             raise self.errors[-1]
 
@@ -182,6 +188,10 @@ class Context:
         """Note when a timer is due."""
         if timer.due < inf:
             heapq.heappush(self._timers, (timer.due, next(self._count), timer))
+
+    def wake(self, id: str) -> None:
+        """Note that the receiver is to read its timers again."""
+        self._to_wake = True
 
     def failed(self, activation: Activation, payload: Any, error: BaseException, policy: str) -> None:
         """Note an error of the receiver."""

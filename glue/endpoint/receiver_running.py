@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from glue.endpoint.receiver_ops import Known, Runtime
 from glue.endpoint.receiver_partitions import Partitions
@@ -16,7 +16,7 @@ from glue.errors import GlueError, ModelError, PayloadError, WouldBlockError
 from glue.receivers.activation import MAILS, Activation, settle
 from glue.receivers.address import partition_of
 from glue.receivers.context import AgainError, Await, Call, Mail, Step, TimerMail, Wake
-from glue.receivers.inbox import Inbox
+from glue.receivers.inbox import Inbox, Incoming
 from glue.receivers.store import FencedError, Store
 from glue.receivers.wire import Batch
 
@@ -109,9 +109,7 @@ class Running(Partitions):
         for index, (seq, id, payload) in enumerate(zip(batch.seqs, batch.ids, batch.payloads, strict=True)):
             mail = waiting.get(seq) if waiting else None
             if mail is not None and mail.batch is not None:  # it came before, and its answer goes to this batch
-                mail.batch.total -= 1  # type: ignore[attr-defined]
-                mail.batch = incoming
-                incoming.mails.append(mail)
+                inbox.take_over(mail, cast(Incoming, mail.batch), incoming)
                 continue
             if index in asks:
                 within, path = asks[index]

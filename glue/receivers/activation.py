@@ -34,12 +34,13 @@ MAILS: frozenset[Any] = frozenset({Mail, Call, TimerMail, Wake})
 class Timers:
     """The timers of one receiver."""
 
-    __slots__ = ("by_number", "is_changed", "next")
+    __slots__ = ("by_number", "is_changed", "is_moved", "next")
 
     def __init__(self) -> None:
         self.by_number: dict[int, Timer] = {}
         self.next = 1
         self.is_changed = False  # whether a durable one came or went since the last write
+        self.is_moved = False  # whether one that was written was stopped or reset since then
 
 
 class Activation:
@@ -216,7 +217,7 @@ class Activation:
         if state is not None:
             state.is_changed = False
         if timers is not None:
-            timers.is_changed = False
+            timers.is_changed = timers.is_moved = False
 
     def durable_timers(self) -> list[list[Any]]:
         """The timers that survive, each with its time (Unix seconds)."""
@@ -249,12 +250,14 @@ class Activation:
             yield from self._drop_timer(mail.timer)
         if is_mail:
             settle(mail, error, None)
+        if timers is not None and timers.is_moved and self.timers is None:
+            self.surroundings.wake(self.id)  # a durable timer that was stopped or reset is due as before
 
     def _drop_timer(self, timer: Timer) -> Generator[Step, Any, None]:
         """Take a durable timer out of the document, since its message failed, and has had its turn."""
         document = (yield Load()) or {}
         timers = document.get("timers") or []
-        found = next((one for one in timers if one[1] == timer.payload), None)
+        found = min([one for one in timers if one[1] == timer.payload], key=lambda one: one[0], default=None)
         if found is not None:
             left = [one for one in timers if one is not found]
             yield Save({**document, "timers": left}, bool(left))
@@ -325,13 +328,14 @@ class Activation:
         timers = self.timers
         if timers is None or timers.by_number.get(timer.number, timer) is not timer:
             return  # it was put away since
+        was_there = timer.number in timers.by_number
         if timer.due < inf:
             timers.by_number[timer.number] = timer
             self.surroundings.arm(timer)
         else:
             timers.by_number.pop(timer.number, None)
         if timer.is_durable:
-            timers.is_changed = True
+            timers.is_changed, timers.is_moved = True, timers.is_moved or was_there
             if self.context is not None:
                 self.context.is_touched = True
 

@@ -78,6 +78,13 @@ class Inbox:
         self.taken.append(number)
         return incoming
 
+    def take_over(self, mail: Mail, former: Incoming, incoming: Incoming) -> None:
+        """Let a message that came before, and still waits, belong to another batch: its result goes with that."""
+        former.total -= 1
+        self._waiting -= 1
+        mail.batch = incoming
+        incoming.mails.append(mail)
+
     def waiting(self, key: tuple[str, int], first: int) -> dict[int, Mail]:
         """The messages from a number on that came before, and still wait or are being handled."""
         batches = self._open.get(key)

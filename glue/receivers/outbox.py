@@ -65,7 +65,8 @@ class Route:
         "progressed_at", "queue", "refusals", "repeat_at", "taking",
     )  # fmt: skip
 
-    def __init__(self, kind: str, partition: int, partitions: int) -> None:
+    def __init__(self, kind: str, partition: int, partitions: int, first: int) -> None:
+        """`first`: the number of its first message."""
         self.kind = kind
         self.partition = partition
         self.partitions = partitions
@@ -73,7 +74,7 @@ class Route:
         self.batches: dict[int, Sent] = {}  # under way, by their numbers
         self.back: list[Entry] = []  # to be sent again, once nothing is under way
         self.taking = 0  # the number of the batch that is not taken yet
-        self.next = 1
+        self.next = first
         self.owner = ""  # the host that the batches under way went to
         self.is_stopped = False
         self.refusals = 0  # in a row
@@ -94,6 +95,7 @@ class Outbox:
         self.hosts: dict[str, tuple[int, set[str]]] = {}
         self.table: dict[tuple[str, int], str] = {}  # the owners that hosts told of
         self._routes: dict[str, list[Route]] = {}
+        self._first: dict[str, int] = {}  # of kinds that had another number of partitions: the next message
         self._unplaced: dict[str, deque[Entry]] = {}  # of kinds that no host is known for
         self._batches: dict[int, Sent] = {}
         self._dirty: dict[Route, None] = {}
@@ -129,7 +131,8 @@ class Outbox:
         known = self.hosts.get(kind)
         if known is None:
             return None
-        found = self._routes[kind] = [Route(kind, partition, known[0]) for partition in range(known[0])]
+        first = self._first.get(kind, 1)
+        found = self._routes[kind] = [Route(kind, partition, known[0], first) for partition in range(known[0])]
         return found
 
     def is_busy(self, kind: str, partition: int) -> bool:
@@ -156,6 +159,7 @@ class Outbox:
     def _number_anew(self, kind: str, routes: list[Route]) -> None:
         """The kind has another number of partitions than before: its messages take other routes."""
         del self._routes[kind]
+        self._first[kind] = max(route.next for route in routes)  # receivers take smaller numbers for repeated ones
         for route in routes:
             self._dirty.pop(route, None)
             if route.batches:

@@ -39,5 +39,8 @@ class Surroundings(Protocol):
     def arm(self, timer: Timer) -> None:
         """Let a timer's message come to its activation when it is due."""
 
+    def wake(self, id: str) -> None:
+        """Bring a receiver into memory soon, so that it reads its durable timers."""
+
     def failed(self, activation: Any, payload: Any, error: BaseException, policy: str) -> None:
         """A handler raised."""

@@ -282,6 +282,7 @@ class Requester:
         call.missing -= count
         self._routes.answered(call.responder, count)
         if not call.missing:
+            self._waiting.pop(call, None)  # a former responder answered after all
             self._statistics["requests answered"] += len(call.tails)
             call.waiter.ended(call)
 

@@ -223,6 +223,11 @@ def test_a_durable_timer_whose_message_fails_has_had_its_turn() -> None:
     }  # fmt: skip
     assert stage.activation.receiver is None  # as its timers had changed
     assert [one for one in stage.did if one[0] == "failed"] == [("failed", "fail", "as asked", "drop")]
+    stage.document = {"timers": [[1170.0, "fail"], [1050.0, "fail"]]}
+    stage.take(Wake(None))
+    assert stage.activation.timers is not None
+    stage.take(TimerMail(stage.activation.timers.by_number[2]))
+    assert stage.document["timers"] == [[1170.0, "fail"]], "of two alike, the one that is due"
     stage.document = {}
     stage.take(Wake(None))
     timer = stage.activation.add_timer(0.0, "fail", True)

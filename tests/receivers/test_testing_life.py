@@ -106,6 +106,29 @@ def test_timers_come_in_their_order_each_at_its_time() -> None:
     assert times[-1] == ("beyond", 13.5)
 
 
+def test_a_durable_timer_rings_although_a_message_failed_that_took_it_back() -> None:
+    class Alarmed:
+        def receive(self, context: glue.Context, message: str) -> None:
+            if message == "set":
+                self.timer = context.after(5, "ring", durable=True)
+            elif message == "stop":
+                self.timer.stop()
+                raise ValueError(message)
+            elif message == "half":
+                context.state["half"] = True
+                raise ValueError(message)
+            else:
+                context.state["rung"] = True
+
+    for failing in ("stop", "half"):
+        context = Context(Alarmed)
+        context.tell("set")
+        with pytest.raises(ValueError, match=failing):
+            context.tell(failing)
+        context.advance(5)
+        assert context.state.all() == {"rung": True}
+
+
 def test_what_a_receiver_raises_reaches_the_test_once_and_is_noted() -> None:
     context = Context(Diary)
     for say in (context.tell, context.ask):

@@ -307,6 +307,33 @@ def test_a_receiver_with_durable_timers_is_woken_until_its_store_works() -> None
     assert desk.got == [("x", "ring")]
 
 
+@pytest.mark.parametrize("change", ["stop", "reset"])
+def test_a_durable_timer_rings_although_a_message_that_failed_took_it_back(change: str) -> None:
+    desk, shelf, rung = Desk(), Shelf(), []
+
+    class Alarmed:
+        def receive(self, context: glue.Context, message: str) -> None:
+            match message:
+                case "set":
+                    self.timer = context.after(5.0, "ring", durable=True)
+                case "ring":
+                    rung.append(desk.time)
+                case _:
+                    self.timer.stop() if message == "stop" else self.timer.reset(60.0)
+                    raise ValueError("too late")
+
+    kind = serving(desk, shelf)
+    kind.factory = Alarmed
+    for message in ("set", change):
+        desk.runtime.send_text("sum/x", message)
+        desk.run()
+    assert shelf.documents["x"]["timers"] == [[1105.0, "ring"]]
+    for _ in range(6):
+        desk.tick(1.0)
+    assert rung == [105.0]
+    assert "timers" not in shelf.documents["x"]
+
+
 def test_a_document_that_is_wrong_fails_its_message_and_a_store_that_is_away_sends_it_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -343,12 +370,14 @@ def test_messages_for_another_partition_fail_and_those_that_came_before_are_answ
         (1, 102.0, ("a/b",), True), (3, 102.0, ("a/b",), True),
     ]  # fmt: skip
     desk.deliver(batch(2, 2, ("z", 2), ("y", 3)))
+    (inbox,) = desk.runtime._inboxes.values()
     desk.run()
     assert desk.got == [("x", 1), ("y", 3), ("z", 2)]
     told = reports(desk)
     results = sorted((number, one.seq, one.status) for one in told for number, one in one.results)
     assert results == [(1, 1, 1), (1, 2, FAILED), (2, 3, 1)]
     assert sorted(done for one in told for done in one.done) == [(2, [2])]
+    assert (inbox.is_empty, inbox._waiting) == (True, 0)
     desk.tick()
     assert desk.runtime._inboxes == {}
 

@@ -202,6 +202,15 @@ def test_a_retried_call_waits_for_a_responder_to_appear() -> None:
     assert error_of(call) is None
 
 
+def test_a_call_that_waits_for_a_responder_ends_with_a_late_answer_of_the_former_one() -> None:
+    caller = Caller(b="t")
+    call, _ = caller.call(retry=True)
+    assert caller.leave(1.0, "b") == []
+    assert caller.reply(1.1, "b", call.first) == []
+    assert (caller.over, len(caller.requester._waiting)) == ([call], 0)
+    assert caller.appear(2.0, "c", "t") == []
+
+
 def test_a_retried_call_that_nobody_answers_ends_at_its_deadline() -> None:
     caller = Caller(b="t")
     call, _ = caller.call(retry=True)
