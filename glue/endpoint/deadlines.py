@@ -81,6 +81,7 @@ class DeadlineWatch(AlarmReceiver):
         self._takes_weaker = takes_weaker
         self._promises: dict[str, dict[str, float]] = {}  # by publisher: patterns, and the seconds that may pass
         self._last: dict[Key, tuple[float, float]] = {}  # when a topic last came, and the seconds that may pass
+        self._gone: set[str] = set()  # lost publishers with topics that are not silent yet
         self._is_armed = False
         self._after_fork()
         heirs.add(self)
@@ -101,12 +102,24 @@ class DeadlineWatch(AlarmReceiver):
                         self._changed(now, peer, interests, ())
             elif isinstance(event, PeerAdded):
                 self._names[event.peer] = event.name
+                self._gone.discard(event.peer)
             elif isinstance(event, PeerInterest):
                 self._changed(now, event.peer, event.added, event.removed)
-            elif isinstance(event, PeerRemoved) and event.reason == "goodbye":
-                self._promises.pop(event.peer, None)
-                self._keep_promised(event.peer)
+            elif isinstance(event, PeerRemoved):
+                self._promises.pop(event.peer, None)  # they may come again, with its next life
+                if event.reason == "goodbye":
+                    self._keep_promised(event.peer)
+                self._gone.add(event.peer)
+                self._forget_gone()
         return ()
+
+    def _forget_gone(self) -> None:
+        """Forget lost publishers once all their silences were told."""
+        if self._gone:
+            awaited = {peer for peer, _ in self._last}
+            for peer in self._gone - awaited:
+                self._names.pop(peer, None)
+            self._gone &= awaited
 
     def _changed(self, now: float, peer: str, added: Sequence[str], removed: Sequence[str]) -> None:
         for interest in removed:
@@ -123,18 +136,19 @@ class DeadlineWatch(AlarmReceiver):
             if any(meet(promise[1], pattern) for pattern in self._patterns):
                 seconds = max(self._deadline, promise[0] / 1000)
                 self._promises.setdefault(peer, {})[promise[1]] = seconds * TOLERANCE
-                self._keep_promised(peer)
+                self._keep_promised(peer, is_less=False)
                 if not is_wildcard(promise[1]):
                     self._came(now, (peer, promise[1]))
 
-    def _keep_promised(self, peer: str) -> None:
+    def _keep_promised(self, peer: str, is_less: bool = True) -> None:
+        """Take the limits of its topics anew; `is_less`: what is promised no more is watched no more."""
         for key, (at, _) in list(self._last.items()):
             if key[0] == peer:
                 limit = self._limit(key)
-                if limit == inf:
-                    del self._last[key]
-                else:
+                if limit < inf:
                     self._last[key] = at, limit
+                elif is_less:
+                    del self._last[key]
 
     def _limit(self, key: Key) -> float:
         """The seconds that may pass between two messages; `inf` if nothing is promised."""
@@ -177,6 +191,7 @@ class DeadlineWatch(AlarmReceiver):
                 if now - at >= limit:
                     del self._last[peer, topic]
                     found.append(Silence(topic, self._names.get(peer, peer), peer, now - at, self._name))
+            self._forget_gone()
             due = min((at + limit for at, limit in self._last.values()), default=inf)
             self._is_armed = due < inf
             if self._is_armed:
@@ -188,4 +203,5 @@ class DeadlineWatch(AlarmReceiver):
         with self._lock:
             self._promises.clear()
             self._last.clear()
+            self._forget_gone()
         self._order(Alarm(self, inf))

@@ -248,7 +248,22 @@ def test_a_goodbye_takes_its_promises_with_it_and_another_end_does_not() -> None
         due.watch.note(0.0, PeerRemoved("b", 1, "b", reason))
         assert [topic for topic, *_ in due.ring(2.5)] == told
         due.message("home/c")
-        assert len(due.watch._last) == len(told) // 2
+        assert due.ring(9.0) == [], "what a lost publisher promised is told once"
+
+
+def test_the_next_life_of_a_publisher_is_watched_only_for_its_own_promises() -> None:
+    due = Due()
+    added = PeerAdded("b", 1, "b's name", ("::1", 1))
+    due.watch.note(0.0, added)
+    due.change([FAST + "home/+", FAST + "home/a"])
+    due.watch.note(0.0, PeerRemoved("b", 1, "b's name", "restarted"))
+    due.watch.note(0.0, added)
+    due.change([FAST + "home/b/+"])
+    due.message("home/c")
+    due.message("home/b/x")
+    assert [(topic, name) for topic, name, *_ in due.ring(2.5)] == [("home/a", "b's name"), ("home/b/x", "b's name")]
+    due.watch.note(3.0, PeerRemoved("b", 1, "b's name", "expired"))
+    assert (due.watch._names, due.watch._promises, due.watch._gone) == ({}, {}, set())
 
 
 def test_retained_values_are_no_sign_of_life() -> None:
