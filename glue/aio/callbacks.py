@@ -19,7 +19,7 @@ class Callbacks:
         """Call a callback with an event; what it returns is awaited in a task, if it can be."""
         try:
             result = handler(event)
-        except Exception:  # the callback's own affair
+        except (Exception, asyncio.CancelledError):  # the callback's own affair
             self._failed(event)
             return
         if inspect.isawaitable(result):

@@ -103,9 +103,9 @@ class LoopDriver(Lifetime):
         for event in events:
             if isinstance(event, Delivery | Missed | Rung):
                 for token in event.tokens:
-                    cast(Any, token)._deliver(event)
+                    _hand_over(cast(Any, token)._deliver, event)
             else:
-                self._announce(event)
+                _hand_over(self._announce, event)
         self._core.stack.commit()
         self._admission.update(self._core.backlog)
         return bool(out) and out[-1].address is None
@@ -234,3 +234,11 @@ class LoopDriver(Lifetime):
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedError(CLOSED)
+
+
+def _hand_over(take: Callable[[Any], object], event: Event) -> None:
+    """Give an event to a receiver of it; one that fails takes nothing from the others."""
+    try:
+        take(event)
+    except (Exception, asyncio.CancelledError):
+        logger.exception("a receiver failed on %r", event)

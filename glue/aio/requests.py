@@ -118,7 +118,7 @@ class Responder(BaseResponder):
                 self._tasks.add(task)
                 task.add_done_callback(self._done)
                 return None
-        except Exception as error:  # the handler's own affair
+        except (Exception, asyncio.CancelledError) as error:  # the handler's own affair
             return self._failed(request, error)
         finally:
             CURRENT.reset(token)

@@ -87,7 +87,7 @@ class Subscription:
                 break
             try:
                 result = handler(message.payload if self._payload_only else message)
-            except Exception:  # the handler's own affair; the next message may be better
+            except (Exception, asyncio.CancelledError):  # the handler's own affair; the next message may be better
                 self._failed(message)
                 continue
             if result is not None and inspect.isawaitable(result):
@@ -134,7 +134,7 @@ class Subscription:
                 continue  # of what waits only the gaps still matter
             try:
                 result = handler(message.payload if self._payload_only else message)
-            except Exception:  # as above
+            except (Exception, asyncio.CancelledError):  # as above, such as the result of a task that was cancelled
                 self._failed(message)
                 continue
             if inspect.isawaitable(result):

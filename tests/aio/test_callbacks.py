@@ -45,16 +45,20 @@ def test_functions_are_called_coroutines_awaited_and_what_raises_is_told_with_it
         def fails_at_once(event: str) -> None:
             raise ValueError(event)
 
+        def cancelled(event: str) -> None:
+            raise asyncio.CancelledError
+
         callbacks.run(done.append, "plain")
         callbacks.run(awaited, "awaited")
         callbacks.run(fails_at_once, "one")
+        callbacks.run(cancelled, "none")
         callbacks.run(fails, "two")
-        assert (done, failed) == (["plain"], ["one"])
+        assert (done, failed) == (["plain"], ["one", "none"])
         gc.collect()  # the loop alone holds no task
         begun.set()
         for _ in range(5):
             await asyncio.sleep(0)
-        assert (done, failed) == (["plain", "awaited"], ["one", "two"])
+        assert (done, failed) == (["plain", "awaited"], ["one", "none", "two"])
 
     asyncio.run(main())
 

@@ -132,6 +132,28 @@ def test_a_cancelled_result_is_a_failure_and_a_cancelled_worker_ends() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_a_handler_that_looks_at_a_cancelled_task_fails_on_that_message_alone(is_awaited: bool) -> None:
+    async def main() -> None:
+        got: list[Any] = []
+        cancelled = asyncio.get_running_loop().create_future()
+        cancelled.cancel()
+
+        def handle(message: Any) -> Any:
+            got.append(message.payload)
+            if message.payload == "p2":
+                cancelled.result()
+            return asyncio.sleep(0) if is_awaited else None
+
+        reader = Reader(handle)
+        reader.put(delivery(1, 3))
+        await turns()
+        assert (got, reader.counted["failed"]) == (["p1", "p2", "p3"], 1)
+        assert reader.counted["handled"] == 3
+
+    asyncio.run(main())
+
+
 def test_what_waits_in_a_buffer_is_handled_once_and_a_closed_worker_tells_only_gaps() -> None:
     async def main() -> None:
         got: list[Any] = []
