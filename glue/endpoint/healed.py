@@ -22,7 +22,7 @@ from glue.endpoint.receivers import AlarmReceiver
 from glue.model import StackRequest
 
 PEERS: Final = 1024
-"""Lost peers that are remembered."""
+"""Lost peers that are remembered, the latest ones."""
 VALUES: Final = 65_536
 """Retained values that are remembered of the time before a split, at some 200 bytes: 13 MB."""
 STEP: Final = 0.5
@@ -121,9 +121,10 @@ class HealWatch(AlarmReceiver):
         self._decide = decide
         self._unix_time = unix_time
         self._lease = lease
-        self._lost: dict[str, tuple[int, float]] = {}  # life, and when it was lost, by peer
-        self._before: Written = {}  # when the first of them was lost
-        self._split_at = 0.0  # about when the split began (Unix seconds)
+        self._lost: dict[str, tuple[int, float, float]] = {}  # by peer: life, when it was lost, and its split began
+        self._before: Written = {}  # when peers were lost after a time without losses
+        self._written_at = 0.0
+        self._split_at = 0.0  # about when the split from those that are back began (Unix seconds)
         self._back: dict[str, str] = {}  # names of those that are back, by id
         self._began = self._since = 0.0
         self._gone = 0
@@ -132,16 +133,20 @@ class HealWatch(AlarmReceiver):
 
     def lost(self, event: PeerRemoved) -> None:
         """A peer fell silent."""
-        if not self._lost and not self._back:
-            self._before, self._split_at = self._written(), self._unix_time() - self._lease
-        if len(self._lost) < PEERS:
-            self._lost[event.peer] = event.incarnation, self._clock()
+        now = self._clock()
+        if not self._back and (not self._lost or now >= self._written_at + MOST):  # the others may never be back
+            self._before, self._written_at = self._written(), now
+        self._lost.pop(event.peer, None)
+        if len(self._lost) >= PEERS:
+            del self._lost[next(iter(self._lost))]
+        self._lost[event.peer] = event.incarnation, now, self._unix_time() - self._lease
 
     def found(self, event: PeerAdded) -> None:
         """A peer appeared."""
-        life, at = self._lost.pop(event.peer, (-1, 0.0))
+        life, at, split_at = self._lost.pop(event.peer, (-1, 0.0, 0.0))
         if life != event.incarnation:
             return
+        self._split_at = min(self._split_at, split_at) if self._back else split_at
         if not self._back:
             self._began, self._since, self._gone = self._clock(), at, 0
             self._counts = self._count(RECOVERED), self._count(FETCHED)

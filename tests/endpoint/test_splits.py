@@ -111,7 +111,7 @@ def test_no_more_lost_peers_are_remembered_than_the_limit(monkeypatch: pytest.Mo
     for peer in "bcd":
         watch.find(peer, 5.0)
     watch.ring(7.0)
-    assert [told.peers for told in watch.ring(7.5)] == [("b's name", "c's name")]
+    assert [told.peers for told in watch.ring(7.5)] == [("c's name", "d's name")], "the latest"
 
 
 def healed(watch: Watch) -> tuple[RetainedConflict, ...]:
@@ -193,6 +193,21 @@ def test_what_was_there_before_a_split_is_remembered_until_the_last_peer_is_back
     watch.ring(42.0)
     (told,) = watch.ring(42.5)
     assert (told.peers, told.conflicts) == (("c's name",), ()), "the value of c is the one that was there"
+
+
+def test_what_was_written_before_a_split_is_no_conflict_although_another_peer_was_lost_for_good() -> None:
+    watch = Watch()
+    watch.values = [value("t", "me", 500, 1), value("t", "b", 500, 1)]
+    watch.lose("killed", 10.0)
+    watch.values = [value("t", "me", 1500, 2), value("t", "b", 1501, 2)]
+    watch.lose("b", 600.0)
+    watch.values.append(value("u", "me", 1605, 3))
+    watch.find("b", 610.0)
+    watch.values.append(value("u", "b", 1606, 3))
+    watch.ring(612.0)
+    (told,) = watch.ring(612.5)
+    assert [one.topic for one in told.conflicts] == ["u"]
+    assert told.seconds == 10.0
 
 
 def test_values_beyond_the_limit_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
