@@ -100,13 +100,16 @@ class ConsumerMethods:
 
         found = []
         for head in answers.values():
-            for one in head.get("consumers", []):
-                oldest = one.get("oldest") or ("", 0.0)
-                found.append(ConsumerState(
-                    one["name"], one["pattern"], self._name_of(one["keeper"]), one["lag"],
-                    tuple(self._name_of(member) for member in one["members"]), one["failures"],
-                    one["still"], one["stuck"], oldest[0], oldest[1],
-                ))  # fmt: skip
+            try:
+                for one in head.get("consumers", []):
+                    topic, published_at = one.get("oldest") or ("", 0.0)
+                    found.append(ConsumerState(
+                        str(one["name"]), str(one["pattern"]), self._name_of(one["keeper"]), int(one["lag"]),
+                        tuple(self._name_of(member) for member in one["members"]), int(one["failures"]),
+                        float(one["still"]), bool(one["stuck"]), str(topic), float(published_at),
+                    ))  # fmt: skip
+            except (KeyError, TypeError, ValueError, AttributeError):
+                self._core.statistics["malformed messages from the home of a consumer"] += 1
         return sorted(found)
 
     def _move(self, name: str, pattern: str, to: str | datetime | None) -> dict[str, Any]:

@@ -43,7 +43,9 @@ class Consuming(AlarmReceiver):
         self._counts = counts
         self._rooms: dict[ConsumerRoom, None] = {}
         self._numbers = count(1)
-        self._answers: dict[int, Callable[[str, dict[str, Any]], None]] = {}
+        self._answers: dict[
+            int, tuple[frozenset[str], Callable[[str, dict[str, Any]], None]]
+        ] = {}  # with who was asked
         self._told_at = -inf
         self._due = inf
         self._after_fork()
@@ -143,8 +145,11 @@ class Consuming(AlarmReceiver):
 
     def _told(self, keeper: str, payload: Any, poked: dict[ConsumerRoom, None]) -> None:
         head, groups = parse(payload)
-        answer = self._answers.get(head.get("id", 0))
+        id = head.get("id", 0)
+        asked, answer = self._answers.get(id if id.__class__ is int else 0, (frozenset(), None))
         if answer is not None:
+            if keeper not in asked:
+                raise MalformedError("not asked")
             answer(keeper, head)
             return
         name, pattern = consumer_of(head)
@@ -177,7 +182,7 @@ class Consuming(AlarmReceiver):
         """Ask keepers something; `take` is called with each keeper and its answer until `asked` with the number."""
         with self.lock:
             number = next(self._numbers)
-            self._answers[number] = take
+            self._answers[number] = frozenset(keepers), take
             self._publish([message(keeper, number) for keeper in keepers])
         return number
 

@@ -125,19 +125,23 @@ def test_what_homes_tell_is_counted_and_answers_go_to_who_asked() -> None:
     members = Members()
     answers: list[Any] = []
     number = members.consuming.ask(
-        ["k", "j"], lambda keeper, number: (keeper, encode({"id": number})), lambda *told: answers.append(told)
+        ["id-b", "j"], lambda keeper, number: (keeper, encode({"id": number})), lambda *told: answers.append(told)
     )
-    assert members.told()[1] == ["k", "j"]
+    assert members.told()[1] == ["id-b", "j"]
     members.consuming._deliver(delivery(b"nonsense", encode({"id": number, "done": 1}), b"[]\n"))
     assert answers == [("id-b", {"id": number, "done": 1})]
     assert members.statistics == {"malformed messages from the home of a consumer": 2}
     assert members.owner.counted == {"handled": 3, "done": 1}
+    members.consuming._deliver(delivery(encode({"id": number, "done": 2}), peer="another"))
+    members.consuming._deliver(delivery(encode({"id": [], "done": 2}), encode({"id": {}})))
+    assert (len(answers), members.owner.counted["done"]) == (1, 3)
+    assert members.statistics.total() == 5
     members.consuming.asked(number)
     members.consuming.asked(number)
     members.consuming._deliver(delivery(encode({"id": number, "done": 1})))
     assert len(answers) == 1
     members.consuming._deliver(Rung(members.consuming))
-    assert members.owner.counted["done"] == 2
+    assert members.owner.counted["done"] == 4
     other = Members(counts=False)
     other.consuming._deliver(delivery(b"nonsense"))
     assert other.owner.counted == {"handled": 1}

@@ -392,3 +392,7 @@ def test_states_of_consumers_are_told_with_names_and_in_order() -> None:
     assert [state.name for state in states] == ["a", "c"]
     assert states[0] == ConsumerState("a", "t", "idb", 5, (), 1, 2.5, True, "", 0.0)
     assert states[1] == ConsumerState("c", "t", "idb", 5, ("me", "idc"), 1, 2.5, True, "t/1", 9.0)
+    wrong: list[Any] = [5, [5], [{}], [{**told, "members": [5]}], [{**told, "oldest": 5}], [{**told, "lag": "x"}]]
+    nonsense = {str(number): {"consumers": one} for number, one in enumerate(wrong)}
+    assert len(endpoint._states({**nonsense, "id-b": {"consumers": [told]}})) == 1
+    assert endpoint._core.statistics["malformed messages from the home of a consumer"] == len(wrong)
