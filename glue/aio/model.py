@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from glue.aio.subscription import Subscription
@@ -30,15 +31,24 @@ class AwaitedModelDriver(ModelDriver, Protocol):
 class _Pending:
     """A question until it is answered; its caller may have stopped waiting by then."""
 
-    __slots__ = ("done",)
+    __slots__ = ("_late", "done")
 
     def __init__(self) -> None:
         self.done: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._late: Callable[[Ending], None] | None = None
 
     def answered(self, answer: Ending) -> None:
         """Wake the caller with the answer."""
         if not self.done.done():
             self.done.set_result(answer)
+        elif self._late is not None:
+            self._late(answer)
+
+    def abandon(self, late: Callable[[Ending], None]) -> None:
+        """Nobody waits any more; `late` is called with the answer."""
+        self._late = late
+        if self.done.done() and not self.done.cancelled():
+            late(self.done.result())
 
 
 class Model(BaseModel):
@@ -115,7 +125,7 @@ class Model(BaseModel):
         watch = Watch(pattern, self._subscription(Subscription, pattern, handler))
         try:
             await self._ask(calls.watch(watch._subscription, pattern), TIMEOUT)
-        except RefusedError:
+        except BaseException:
             watch.close()
             raise
         return watch
@@ -125,11 +135,14 @@ class Model(BaseModel):
 
         Raises RefusedError if another owner holds it all the time.
         """
-        return await self._lock(name, self._new_owner(), lease, timeout)
+        owner = self._new_owner()
+        return await self._lock(name, owner, lease, timeout, calls.release_lock(name, owner))
 
-    async def _lock(self, name: str, owner: str, lease: float, timeout: float) -> Lock:
-        """Take a lock for an owner, who may take it again if it does not know whether it has it."""
-        token, since = await self._ask(calls.take_lock(name, owner, lease), timeout)
+    async def _lock(
+        self, name: str, owner: str, lease: float, timeout: float, undo: ModelCall[int] | None = None
+    ) -> Lock:
+        """Take a lock for an owner; without `undo` it may take it again if it does not know whether it has it."""
+        token, since = await self._ask(calls.take_lock(name, owner, lease), timeout, undo)
         return Lock(self._ask, name, owner, lease, token, since)
 
     async def wait_until_ready(self, timeout: float | None = None) -> bool:
@@ -144,16 +157,23 @@ class Model(BaseModel):
         """Take an endpoint out of the voters for good, by name. Only at the leader. Raises RefusedError."""
         await self._ask(calls.remove(name), timeout)
 
-    async def _ask(self, call: ModelCall[Result], timeout: float) -> Result:
-        """Ask a call's question and return its result."""
+    async def _ask(self, call: ModelCall[Result], timeout: float, undo: ModelCall[Any] | None = None) -> Result:
+        """Ask a call's question and return its result; `undo` takes it back, should it be answered too late."""
         pending = _Pending()
         self._driver.order(Ask(self.name, pending, call.question, timeout, time.time()), wait=False)
         try:
-            async with asyncio.timeout(timeout + GRACE):
-                ending = await pending.done
-        except TimeoutError:
-            ending = None
-        return call.result(ending)
+            try:
+                async with asyncio.timeout(timeout + GRACE):
+                    ending = await pending.done
+            except TimeoutError:
+                ending = None
+            return call.result(ending)
+        except RefusedError:
+            raise
+        except BaseException:  # the outcome is unknown, or the caller was cancelled
+            if undo is not None:
+                pending.abandon(partial(self._undo, undo))
+            raise
 
     def _inspect(self, read: Callable[[], Result]) -> Result:
         return read()  # no turn runs meanwhile: all of it is in the thread of the event loop

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
@@ -17,11 +18,11 @@ from glue.endpoint.core import EndpointCore
 from glue.endpoint.model_calls import TIMEOUT, Entry, ModelCall, check_pattern, release_lock, renew_lock
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import Kept
-from glue.errors import ConfigurationError, ModelError, RefusedError
+from glue.errors import ClosedError, ConfigurationError, ModelError, RefusedError
 from glue.model import Ask, CloseModel, Replicated, StackRequest
 from glue.model.consensus import Role
 from glue.model.mergeable import KINDS, Prefixes
-from glue.model.questions import Ending, Unwatch
+from glue.model.questions import Ending, Refused, Unwatch
 from glue.model.state import Change, Conflict, Update, check_key
 
 Result = TypeVar("Result")
@@ -119,8 +120,15 @@ class BaseModel:
 
     def close(self) -> None:
         """End this endpoint's part in the model. Calls under way end; a second time does nothing."""
-        if not self._orders.closed and self._parts.models.pop(self.name, None) is not None:
+        if not self._orders.closed and self._parts.models.get(self.name) is self:
+            del self._parts.models[self.name]
             self._orders.order(CloseModel(self.name))
+
+    def _undo(self, undo: ModelCall[Any], answer: Ending) -> None:
+        """A call that nobody waits for any more was answered: take it back, unless it was refused."""
+        if not isinstance(answer, Refused):
+            with suppress(ClosedError):
+                self._orders.order(Ask(self.name, _Unasked(), undo.question, TIMEOUT, time.time()), wait=False)
 
     def _inspect(self, read: Callable[[], Result]) -> Result:
         """Read something of the stack between two turns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from glue.endpoint import model_calls as calls
@@ -36,16 +37,25 @@ class BlockingModelDriver(ModelDriver, Protocol):
 class _Pending:
     """A question until it is answered."""
 
-    __slots__ = ("answer", "done")
+    __slots__ = ("_late", "answer", "done")
 
     def __init__(self) -> None:
         self.done = threading.Event()
         self.answer: Ending | None = None
+        self._late: Callable[[Ending], None] | None = None
 
     def answered(self, answer: Ending) -> None:
         """Keep the answer and wake the caller."""
         self.answer = answer
         self.done.set()
+        if self._late is not None:
+            self._late(answer)
+
+    def abandon(self, late: Callable[[Ending], None]) -> None:
+        """Nobody waits any more; `late` is called with the answer."""
+        self._late = late
+        if self.answer is not None:
+            late(self.answer)
 
 
 class Model(BaseModel):
@@ -129,7 +139,7 @@ class Model(BaseModel):
         watch = Watch(pattern, self._subscription(Subscription, pattern, handler))
         try:
             self._ask(calls.watch(watch._subscription, pattern), TIMEOUT)
-        except RefusedError:
+        except BaseException:
             watch.close()
             raise
         return watch
@@ -140,7 +150,7 @@ class Model(BaseModel):
         Leaving the context releases the lock. Raises RefusedError if another owner holds the lock all the time.
         """
         owner = self._new_owner()
-        token, since = self._ask(calls.take_lock(name, owner, lease), timeout)
+        token, since = self._ask(calls.take_lock(name, owner, lease), timeout, calls.release_lock(name, owner))
         return Lock(self._ask, name, owner, lease, token, since)
 
     def wait_until_ready(self, timeout: float | None = None) -> bool:
@@ -155,12 +165,19 @@ class Model(BaseModel):
         """Take an endpoint out of the voters for good, by name. Only at the leader. Raises RefusedError."""
         self._ask(calls.remove(name), timeout)
 
-    def _ask(self, call: ModelCall[Result], timeout: float) -> Result:
-        """Ask a call's question and return its result."""
+    def _ask(self, call: ModelCall[Result], timeout: float, undo: ModelCall[Any] | None = None) -> Result:
+        """Ask a call's question and return its result; `undo` takes it back, should it be answered too late."""
         pending = _Pending()
         self._driver.order(Ask(self.name, pending, call.question, timeout, time.time()), wait=False)
-        self._driver.wait_for(pending.done, timeout + GRACE)
-        return call.result(pending.answer)
+        try:
+            self._driver.wait_for(pending.done, timeout + GRACE)
+            return call.result(pending.answer)
+        except RefusedError:
+            raise
+        except BaseException:  # the outcome is unknown, or Ctrl-C
+            if undo is not None:
+                pending.abandon(partial(self._undo, undo))
+            raise
 
     def _inspect(self, read: Callable[[], Result]) -> Result:
         return self._driver.inspect(read)

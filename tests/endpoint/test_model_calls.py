@@ -74,9 +74,10 @@ class Driver:
 def model(kind: str, driver: Driver, prefixes: dict[str, str] | None = None) -> Any:
     owner = OwnerFunctions(*[lambda *_: None] * 6)
     core = SimpleNamespace(identity=SimpleNamespace(name="n" * 80, incarnation=7))
-    parts: Any = SimpleNamespace(core=core, endpoint="endpoint", owner=owner, subscriptions=set(), models={"plant": 1})
+    parts: Any = SimpleNamespace(core=core, endpoint="endpoint", owner=owner, subscriptions=set(), models={})
     module: Any = glue.aio.model if kind == "aio" else glue.sync.model
-    return module.Model("plant", Prefixes(prefixes or {}), parts, driver)
+    parts.models["plant"] = made = module.Model("plant", Prefixes(prefixes or {}), parts, driver)
+    return made
 
 
 def result_of(kind: str, call: Callable[[], Any]) -> Any:
@@ -220,6 +221,54 @@ def test_a_lock_is_taken_renewed_and_given_back_by_one_owner(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sync", "aio"])
+@pytest.mark.parametrize(
+    ("answer", "is_given_back"), [(Committed(5, 0.0), True), (Unknown("no"), True), (Refused("no"), False)]
+)
+def test_a_lock_that_comes_when_nobody_waits_any_more_is_given_back(
+    kind: str, answer: Any, is_given_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glue.aio.model, "GRACE", 0.001)
+    driver = Driver(None, DONE)
+    here = model(kind, driver)
+
+    async def main() -> None:
+        with pytest.raises(glue.UnknownOutcomeError):
+            await here.lock("door", 20.0, timeout=0.001)
+        driver.asked[0].token.answered(answer)
+
+    if kind == "aio":
+        asyncio.run(main())
+    else:
+        with pytest.raises(glue.UnknownOutcomeError):
+            here.lock("door", 20.0, timeout=0.001)
+        driver.asked[0].token.answered(answer)
+    take, *others = driver.questions
+    release = Write([ReleaseLock("door", take.operations[0].owner)])
+    assert others == [release] * is_given_back
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_caller_that_is_cancelled_while_it_waits_for_a_lock_does_not_hold_it(is_there: bool) -> None:
+    driver = Driver(None, DONE)
+    here = model("aio", driver)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(here.lock("door", 3600.0))
+        await asyncio.sleep(0)
+        granted = driver.asked[0].token.answered
+        if is_there:
+            granted(DONE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        if not is_there:
+            granted(DONE)
+
+    asyncio.run(main())
+    assert [type(one.operations[0]) for one in driver.questions] == [AcquireLock, ReleaseLock]
+
+
+@pytest.mark.parametrize("kind", ["sync", "aio"])
 def test_a_second_lock_has_another_owner_and_a_renewal_may_change_the_lease(kind: str) -> None:
     since = time.monotonic()
     driver = Driver(Committed(5, since - 5.0), Committed(6, since), Committed(6))
@@ -264,6 +313,11 @@ def test_a_watch_ends_when_it_is_refused_and_when_it_is_closed(kind: str) -> Non
     assert here._parts.subscriptions == set()
     with pytest.raises(glue.ModelError):
         result_of(kind, lambda: here.watch("#/a"))
+    driver.answers.insert(0, Unknown("who knows"))
+    with pytest.raises(glue.UnknownOutcomeError):
+        result_of(kind, lambda: here.watch("a/+"))
+    assert (type(driver.questions[3]), here._parts.subscriptions) == (Unwatch, set())
+    del driver.asked[2:]
     watch = result_of(kind, lambda: here.watch("a/+"))
     assert watch.pattern == "a/+"
     assert len(here._parts.subscriptions) == 1
@@ -290,6 +344,9 @@ def test_a_model_is_closed_once_and_belongs_to_its_endpoint(kind: str) -> None:
     (asked,) = driver.asked
     assert isinstance(asked, CloseModel)
     assert asked.name == "plant"
+    here._parts.models["plant"] = "opened again"
+    here.close()
+    assert (here._parts.models, len(driver.asked)) == ({"plant": "opened again"}, 1)
     other = model(kind, driver)
     driver.closed = True
     other.close()
