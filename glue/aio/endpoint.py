@@ -73,6 +73,7 @@ class Endpoint(
         self._subscriptions: set[Subscription] = set()
         self._owner: OwnerFunctions  # of the subscriptions; set by the start
         self._models: dict[str, Model] = {}
+        self._openings = {}
         self._callbacks = Callbacks(self._callback_failed)
 
     # ------------------------------------------------------------------------------------ life and death

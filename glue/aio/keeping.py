@@ -8,15 +8,16 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from glue.aio.driver import LoopDriver
 from glue.contract import Delivery, Publication
 from glue.endpoint.durability import Acks
-from glue.endpoint.keep_methods import OUTSTANDING, check_outstanding, not_durable
+from glue.endpoint.keep_methods import OUTSTANDING, check_outstanding, not_durable, place_of
 from glue.endpoint.options import Priority
 from glue.endpoint.receipt import AwaitableReceipt
 from glue.endpoint.recording import RecordMethods
+from glue.errors import ClosedError
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
     from glue.drivers.directory import FileDirectory
@@ -25,10 +26,14 @@ if TYPE_CHECKING:  # imported when used: most programs keep nothing
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.keeping import Keeping
     from glue.recording import McapWriter
+    from glue.storage import FileLog
 
 
 class AioKeeping(RecordMethods[AwaitableReceipt]):
     """The methods of `glue.aio.Endpoint` to keep and record topics, and to wait for keepers."""
+
+    _openings: dict[Any, asyncio.Future[None]]
+    """The logs that are being opened, by directory."""
 
     def _running(self) -> LoopDriver:
         raise NotImplementedError
@@ -83,10 +88,31 @@ class AioKeeping(RecordMethods[AwaitableReceipt]):
         """Keep the messages of the topics that match a pattern, as `glue.Endpoint.keep` does."""
         self._check_keeping(pattern, age, size, count, replicas)
         if data_dir is not None and not self._has_writer(data_dir):
-            log = await asyncio.to_thread(self._open_log, data_dir, None)
-            self._running()
-            self._add_writer(data_dir, log)
+            await asyncio.shield(self._opening(data_dir))  # a cancelled call leaves no log that nobody closes
         return self._keep(pattern, data_dir, age, size, count, replicas)
+
+    def _opening(self, data_dir: Any) -> asyncio.Future[None]:
+        """Open a log, once for all calls that need it now."""
+        openings, place = self._openings, place_of(data_dir)
+        if place not in openings:
+
+            def end(opening: asyncio.Future[None]) -> None:
+                del openings[place]
+                if not opening.cancelled():
+                    opening.exception()  # so that it is told of only where it is awaited
+
+            openings[place] = asyncio.ensure_future(self._add_log(data_dir))
+            openings[place].add_done_callback(end)
+        return openings[place]
+
+    async def _add_log(self, data_dir: Any) -> None:
+        log = cast("FileLog", await asyncio.to_thread(self._open_log, data_dir, None))
+        try:
+            self._running()
+        except ClosedError:
+            log.close()
+            raise
+        self._add_writer(data_dir, log)
 
     async def wait_for_keepers(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` endpoints keep a topic on their disks; whether they did in time."""

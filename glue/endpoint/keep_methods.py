@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # imported when used: most programs keep nothing
 
 SomeReceipt = TypeVar("SomeReceipt", bound=Receipt)
 
+CLOSING = 1.0
+"""Seconds that a keeper which cannot begin waits at most until its log is closed."""
 OUTSTANDING = 1000
 """Messages of `publish_durable` that are unacknowledged at once, unless it says so."""
 
@@ -121,7 +123,7 @@ class KeepMethods(Generic[SomeReceipt]):
         self._running()
         if not self._has_writer(data_dir):
             self._add_writer(data_dir, self._open_log(data_dir, retention.size))
-        writer = (self._writers or {})[_place(data_dir)]
+        writer = (self._writers or {})[place_of(data_dir)]
         core, is_on_disk = self._core, writer.keeping.is_on_disk
         durability, id = core.durability, core.identity.endpoint_id
         place = DISK if is_on_disk else MEMORY
@@ -150,7 +152,7 @@ class KeepMethods(Generic[SomeReceipt]):
         return keeper
 
     def _has_writer(self, data_dir: Any) -> bool:
-        return _place(data_dir) in (self._writers or {})
+        return place_of(data_dir) in (self._writers or {})
 
     def _open_log(self, data_dir: Any, size: int | None) -> FileLog | MemoryLog:
         """Open the log of a directory, which all keepers with this directory share. Raises StorageError."""
@@ -175,11 +177,15 @@ class KeepMethods(Generic[SomeReceipt]):
         durability = self._core.durability
         keeping = Keeping(log, durability, self._core.statistics, self._publish_quietly)
         writer = self._make_writer(keeping)
-        if isinstance(log, FileLog):
-            self._add_home(keeping, log)
-        self._add_delayed(keeping, log)
+        try:
+            if isinstance(log, FileLog):
+                self._add_home(keeping, log)
+            self._add_delayed(keeping, log)
+        except BaseException:
+            writer.close(CLOSING)
+            raise
         writer.call(lambda: None)  # so that it looks when there is something to do
-        self._writers = {**(self._writers or {}), _place(data_dir): writer}
+        self._writers = {**(self._writers or {}), place_of(data_dir): writer}
         durability.on_wanted.append(lambda publisher, life: writer.call(lambda: keeping.tell_all(publisher, life)))
 
     def _add_home(self, keeping: Keeping, log: FileLog) -> None:
@@ -318,7 +324,7 @@ def not_durable(topic: str, done: int, receipt: Receipt) -> NotDurableError:
     return NotDurableError(f"{done} messages on {topic!r:.80} were acknowledged; not the next: {receipt.failure}")
 
 
-def _place(data_dir: Any) -> Any:
+def place_of(data_dir: Any) -> Any:
     """Return a value that is different for different directories, and equal for two paths of one."""
     return realpath(data_dir) if data_dir and isinstance(data_dir, (str, PathLike)) else data_dir
 

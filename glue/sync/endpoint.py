@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +75,7 @@ class Endpoint(
         self._subscriptions: set[Subscription] = set()
         self._owner: OwnerFunctions  # of the subscriptions; set by the start
         self._models: dict[str, Model] = {}
+        self._keeping_lock = threading.RLock()
 
     # ------------------------------------------------------------------------------------ life and death
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ class SyncKeeping(RecordMethods[WaitingReceipt]):
     """The methods of `glue.Endpoint` to keep and record topics, and to wait for keepers."""
 
     _COUNTS = False  # the driver counts
+    _keeping_lock: AbstractContextManager[object]
+    """Held while a keeper begins or ends, as several threads may do that at once."""
 
     def _running(self) -> ThreadDriver:
         raise NotImplementedError
@@ -88,7 +91,12 @@ class SyncKeeping(RecordMethods[WaitingReceipt]):
 
         Raises TopicError, ConfigurationError, StorageError, ClosedError.
         """
-        return self._keep(pattern, data_dir, age, size, count, replicas)
+        with self._keeping_lock:
+            return self._keep(pattern, data_dir, age, size, count, replicas)
+
+    def _close_keeper(self, keeper: Keeper) -> None:
+        with self._keeping_lock:
+            super()._close_keeper(keeper)
 
     def wait_for_keepers(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` endpoints keep a topic on their disks; whether they did in time."""

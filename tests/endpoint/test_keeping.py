@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 import glue
 import glue.aio
+from glue.drivers.directory import FileDirectory
 from glue.endpoint.receipt import Receipt
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.consensus import SimulatedDisk
@@ -18,7 +21,7 @@ from glue.storage import JSON
 from glue.storage.log import every_topic
 from tests.support.event_loop import pair as aio_pair
 from tests.support.event_loop import run
-from tests.support.lan import PATIENCE, Lan
+from tests.support.lan import PATIENCE, Lan, private_network
 
 
 class Plant:
@@ -251,6 +254,45 @@ def test_a_stream_is_acknowledged_in_order_and_found_again_after_a_restart(tmp_p
             with pytest.raises(glue.ConfigurationError, match="expected the path of a directory"):
                 keeper.keep("t", data_dir=wrong)
         assert kept(again) == [*(b"%d" % number for number in range(500)), b'{"a":1}']
+
+
+def test_keepers_that_begin_at_once_share_the_log_of_a_directory_and_a_cancelled_one_leaves_it_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_open = threading.Event()
+
+    async def main() -> None:
+        async with glue.aio.Endpoint("keeper", **private_network()) as endpoint:
+            cancelled = asyncio.ensure_future(endpoint.keep("c/#", data_dir=tmp_path))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            one, other = await asyncio.gather(*(endpoint.keep(f"{name}/#", data_dir=tmp_path) for name in "ab"))
+            assert (cancelled.cancelled(), one.log is other.log) == (True, True)
+            open_log: Any = endpoint._open_log
+
+            def open_slowly(*given: Any) -> Any:
+                may_open.wait(PATIENCE)
+                return open_log(*given)
+
+            monkeypatch.setattr(endpoint, "_open_log", open_slowly)
+            opening = asyncio.ensure_future(endpoint.keep("d/#", data_dir=tmp_path / "d"))
+            await asyncio.sleep(0)
+        may_open.set()
+        with pytest.raises(glue.ClosedError):
+            await opening
+
+    run(main())
+    for directory in (tmp_path, tmp_path / "d"):
+        FileDirectory(directory).close()
+
+
+def test_threads_that_begin_and_end_keepers_at_once_share_the_log_of_a_directory(tmp_path: Path) -> None:
+    with glue.Endpoint("keeper", **private_network()) as endpoint, ThreadPoolExecutor(4) as threads:
+        keepers = [*threads.map(lambda name: endpoint.keep(f"{name}/#", data_dir=tmp_path), "abcd")]
+        assert len({id(one.log) for one in keepers}) == 1
+        assert {*endpoint._keepers} == {*keepers}
+        [*threads.map(glue.Keeper.close, keepers)]
+        assert endpoint._keepers == ()
 
 
 def test_a_loop_keeps_and_waits_likewise(tmp_path: Path) -> None:

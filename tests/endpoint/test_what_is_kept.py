@@ -241,6 +241,28 @@ def test_a_log_that_cannot_be_opened_closes_its_directory(endpoint: Any, monkeyp
     assert (closed, endpoint._keepers, endpoint._writers) == (["closed"], (), None)
 
 
+def test_a_keeper_that_cannot_begin_closes_its_log_and_another_try_may_succeed(
+    endpoint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Writer] = []
+
+    def make_writer(keeping: Any) -> Writer:
+        made.append(Writer(keeping))
+        return made[-1]
+
+    def fail(keeping: Any, log: Any) -> None:
+        raise glue.StorageError("positions")
+
+    monkeypatch.setattr(endpoint, "_make_writer", make_writer)
+    with monkeypatch.context() as broken:
+        broken.setattr(endpoint, "_add_home", fail)
+        with pytest.raises(glue.StorageError, match="positions"):
+            do(lambda: endpoint.keep("t", data_dir="/one"))
+    assert ([one.did for one in made], endpoint._writers) == ([[1.0]], None)
+    do(lambda: endpoint.keep("t", data_dir="/one"))
+    assert len(endpoint._keepers) == 1
+
+
 def test_acknowledgements_are_taken_counted_and_asked_for_once(endpoint: Any) -> None:
     driver, core = endpoint._driver, endpoint._core
     for number in (1, 2):
