@@ -137,6 +137,7 @@ class KeepMethods(Generic[SomeReceipt]):
         keeper = Keeper(pattern, writer, kept, announcement, retention, replicas, data_dir, self._close_keeper)
         writer.keeping.retentions = [*writer.keeping.retentions, retention]
         self._keepers = (*self._keepers, keeper)
+        writer.call(lambda: writer.keeping.plan_cleaning(core.requests.clock()))
         self._order_keeping(Subscribe(kept, pattern))
         cast(Any, self)._serve_kept(keeper._interest, writer.keeping.log)
         self._order_keeping(Subscribe(announcement, keeper._interest))

@@ -176,12 +176,20 @@ class Keeping:
         except StorageError as error:
             self._fail(now, error)
             return
+        finally:
+            self.plan_cleaning(now)
         if freed:
             self._statistics["bytes removed by retention"] += freed
         if lost:
             count = sum(stop - start for _, start, stop in lost)
             self._statistics["messages damaged on disk"] += count
             logger.error("keeper %s: %d messages are damaged on its disk", self._identity.name, count)
+
+    def plan_cleaning(self, now: float) -> None:
+        """Look later for what is too old by then, although nothing may be stored any more."""
+        is_timed = any(retention.age is not None for retention in self.retentions)
+        if is_timed and isinstance(self._log, FileLog) and len(self._log.segments) > 1:
+            self._clean_at = min(self._clean_at, now + CLEAN_INTERVAL)
 
     def _tell_damage(self) -> None:
         """Tell of damage that opening or reading the log has found."""
