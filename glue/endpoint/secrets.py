@@ -74,7 +74,7 @@ def write_secret(path: str | os.PathLike[str], content: str, replaces: bool = Fa
     target = Path(path)
     if not replaces and target.exists():
         raise FileExistsError(17, "File exists", str(target))
-    made = target.with_name(f".{target.name}.{os.getpid()}")
+    made = target.with_name(f".{target.name}.{os.urandom(8).hex()}")  # another one may have died while it wrote
     try:
         descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:  # the name of the file that is wanted says more

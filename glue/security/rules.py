@@ -155,17 +155,17 @@ class Rules:
         self._marks = tuple(marks)
         self.has_marks = bool(marks)
         self._marked: dict[str, tuple[bool, bool]] = {}
-        self._known: dict[tuple[str, str, str], Decision] = {}
+        self._known: dict[tuple[str, str, str], tuple[Sequence[Rule], Decision]] = {}  # with the subject's own rules
 
     def decide(self, subject: Subject, action: str, topic: str) -> Decision:
         """Whether a subject may do something with a topic or, to subscribe, with all topics of a pattern."""
         key = subject.name, action, topic
-        found = self._known.get(key)
-        if found is None:
+        rules, found = subject.rules, self._known.get(key)
+        if found is None or not (found[0] is rules or found[0] == rules):  # it was admitted anew, with other rights
             if len(self._known) >= DECISIONS:
                 self._known.clear()
-            found = self._known[key] = self._decided(subject, action, topic)
-        return found
+            found = self._known[key] = rules, self._decided(subject, action, topic)
+        return found[1]
 
     def _decided(self, subject: Subject, action: str, topic: str) -> Decision:
         name = subject.name

@@ -73,8 +73,10 @@ def test_the_last_rule_that_matches_decides(who: str, action: str, topic: str, r
 
 def test_rules_of_a_client_count_before_those_of_the_policy() -> None:
     own = [{"may": ["publish"], "topics": ["shed/#"]}]
-    assert Rules(read_rules(RULES)).decide(Client("bob", own), "publish", "shed/1").allowed
-    assert not Rules(read_rules(RULES)).decide(Client("bob"), "publish", "shed/1").allowed
+    rules = Rules(read_rules(RULES))
+    for _ in range(2):  # whatever was decided for the same name with other rights
+        assert rules.decide(Client("bob", own), "publish", "shed/1").allowed
+        assert not rules.decide(Client("bob"), "publish", "shed/1").allowed
 
 
 @pytest.mark.parametrize(
