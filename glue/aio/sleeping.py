@@ -24,16 +24,17 @@ class AioSleeping(SleepMethods):
         endpoint: Any = self
         driver = endpoint._running()
         rest = endpoint._rest(seconds)
-        await endpoint.flush(LINGER)
-        driver.order(endpoint._turn_in(), wait=True)
-        try:
-            await pause(rest)
-        finally:
-            driver.order(endpoint._get_up(), wait=True)
-        await driver.wait_until(lambda: self._slept is not None, None)
-        if self._slept is None:
-            raise ClosedError("the endpoint was closed while it woke up")
-        return self._slept
+        with self._alone():
+            await endpoint.flush(LINGER)
+            driver.order(endpoint._turn_in(), wait=True)
+            try:
+                await pause(rest)
+            finally:
+                driver.order(endpoint._get_up(), wait=True)
+            await driver.wait_until(lambda: self._slept is not None, None)
+            if self._slept is None:
+                raise ClosedError("the endpoint was closed while it woke up")
+            return self._slept
 
     def _rise(self, event: Awake) -> Woke | None:
         """Note that all that waited has come; `sleep` looks at the end of the turn."""

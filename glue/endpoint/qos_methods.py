@@ -152,6 +152,7 @@ class QoSMethods:
             )
         require(self._core.guard, "publish", (pattern,))
         statement = Statement(OFFER, terms_of(qos, lease), pattern)
+        check_pattern(statement.interest)  # before anything is promised
         endpoint = cast(Any, self)
         if qos.is_kept:
             count = qos.count if qos.count is not None else qos.history.depth

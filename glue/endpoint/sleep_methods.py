@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from glue.contract import Awake, Sleep
@@ -35,6 +37,18 @@ class SleepMethods:
     _core: EndpointCore
     _cycle = 0
     _slept: Woke | None = None  # what it was told last, set once it is awake
+    _is_in_sleep = False  # whether a call of `sleep` has not returned
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one call of `sleep` at a time go on. Raises ConfigurationError for a second one."""
+        if self._is_in_sleep:
+            raise ConfigurationError("sleep() has not returned in another thread or task; one at a time may call it")
+        self._is_in_sleep = True
+        try:
+            yield
+        finally:
+            self._is_in_sleep = False
 
     def _rest(self, seconds: float | None) -> float:
         """Return for how long to sleep. Raises ConfigurationError without the setting, or asleep."""

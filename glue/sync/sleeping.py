@@ -40,18 +40,19 @@ class SyncSleeping(SleepMethods):
         rest = self._rest(seconds)
         if driver.is_handler():
             raise ConfigurationError("sleep() was called in a handler, which would wait for itself")
-        endpoint.flush(LINGER)
-        awake = self._awake = threading.Event()
-        driver.order(endpoint._turn_in())
-        try:
-            pause(rest)
-        finally:
-            driver.order(endpoint._get_up())
-        while not awake.wait(LOOK):
-            if driver.closed:
-                raise ClosedError("the endpoint was closed while it woke up")
-        assert self._slept is not None
-        return self._slept
+        with self._alone():
+            endpoint.flush(LINGER)
+            awake = self._awake = threading.Event()
+            driver.order(endpoint._turn_in())
+            try:
+                pause(rest)
+            finally:
+                driver.order(endpoint._get_up())
+            while not awake.wait(LOOK):
+                if driver.closed:
+                    raise ClosedError("the endpoint was closed while it woke up")
+            assert self._slept is not None
+            return self._slept
 
     def _rise(self, event: Awake) -> Woke | None:
         """Let `sleep` return."""

@@ -263,6 +263,33 @@ def test_an_asyncio_endpoint_sleeps_likewise() -> None:
     asyncio.run(main())
 
 
+def test_a_second_call_of_sleep_is_refused_until_the_first_has_returned() -> None:
+    async def main() -> None:
+        one = AioSleeper()
+
+        async def flush(timeout: float) -> bool:
+            await asyncio.sleep(0)
+            return True
+
+        async def pause(seconds: float) -> None:
+            await asyncio.sleep(0)
+
+        one.flush = flush  # type: ignore[method-assign]
+        first, second = await asyncio.gather(one.sleep(5.0, pause), one.sleep(5.0, pause), return_exceptions=True)
+        assert (first, type(second), one.asked) == (WOKE, glue.ConfigurationError, [1, 2])
+        assert await one.sleep(5.0, pause) == WOKE
+
+    asyncio.run(main())
+    one = SyncSleeper()
+
+    def pause(seconds: float) -> None:
+        with pytest.raises(glue.ConfigurationError, match="one"):
+            one.sleep(5.0)
+
+    one.sleep(5.0, pause)
+    assert one.asked == [1, 2]
+
+
 def test_an_endpoint_that_is_closed_while_it_wakes_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glue.sync.sleeping.LOOK", 0.001)
     one = SyncSleeper()
