@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import deque
 from collections.abc import Awaitable as Awaited
@@ -16,7 +17,7 @@ from glue.endpoint.receiver_hosts import PENDING, Resume
 from glue.endpoint.receiver_methods import BaseReceivers, ReceiverParts, remote
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation
 from glue.endpoint.requests import check_timeout
-from glue.errors import GlueError, WouldBlockError
+from glue.errors import ClosedError, GlueError, WouldBlockError
 from glue.model import Ask as AskModel
 from glue.receivers.address import Address
 
@@ -31,6 +32,9 @@ GATHERED = 0x3FF
 """After each 1,024 messages to other endpoints the loop goes round, so that they leave."""
 LOOK = 0.02
 """Seconds between two looks whether all is put away."""
+
+
+logger = logging.getLogger("glue")
 
 
 class Pending:
@@ -84,7 +88,12 @@ class LoopExecutor:
         self._is_called = False
         until = time.monotonic() + PASS
         while self._work and time.monotonic() < until:
-            self._work.popleft()()
+            try:
+                self._work.popleft()()
+            except ClosedError:
+                pass
+            except Exception:
+                logger.exception("a receiver failed")
         if self._work and not self._is_called:
             self._is_called = True
             self._loop.call_soon(self._run)

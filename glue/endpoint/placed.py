@@ -71,7 +71,7 @@ class PlacedKept(Kept):
         size = delivery_weight(event)
         self._spares.append((now, size, event))
         self._size += size
-        while self._size > SPARES or now - self._spares[0][0] > self._age:
+        while self._spares and (self._size > SPARES or now - self._spares[0][0] > self._age):
             self._size -= self._spares.popleft()[1]
 
     def placed(self, is_more: bool) -> None:

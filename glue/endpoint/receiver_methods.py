@@ -98,6 +98,12 @@ class ReceiverParts:
         if store is not None and self._core.settings.storage_key is not None:
             logger.warning("storage_key does not seal the store %r of %r: protect the store itself", store, kind)
         types = decoders(messages or getattr(factory, "messages", ()))
-        found = Kind(self.runtime, name, make, partitions, model, open_store(store), idle, dead_letters, types)
-        self.runtime.add_kind(found)
+        opened = open_store(store)
+        found = Kind(self.runtime, name, make, partitions, model, opened, idle, dead_letters, types)
+        try:
+            self.runtime.add_kind(found)
+        except ConfigurationError:
+            if opened is not None and opened is not store:
+                opened.close()
+            raise
         return found

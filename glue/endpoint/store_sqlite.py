@@ -77,10 +77,24 @@ class _Transaction:
 
     def __enter__(self) -> None:
         self._database.execute("BEGIN IMMEDIATE")
-        row = self._database.execute("SELECT epoch FROM epochs WHERE kind = ? AND part = ?", self._key).fetchone()
-        if row is not None and row[0] > self._epoch:
-            self._database.execute("ROLLBACK")
-            raise FencedError.of(*self._key, row[0])
+        try:
+            row = self._database.execute("SELECT epoch FROM epochs WHERE kind = ? AND part = ?", self._key).fetchone()
+            if row is not None and row[0] > self._epoch:
+                raise FencedError.of(*self._key, row[0])
+        except BaseException:
+            self._roll_back()
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._database.execute("COMMIT" if kind is None else "ROLLBACK")
+        if kind is not None:
+            self._roll_back()
+            return
+        try:
+            self._database.execute("COMMIT")
+        except BaseException:  # such as a full disk: the next transaction is not to find this one open
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self._database.in_transaction:  # SQLite rolls some errors back by itself
+            self._database.execute("ROLLBACK")

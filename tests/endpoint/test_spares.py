@@ -106,6 +106,12 @@ def test_spares_have_a_limit_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     place.get(4, "other", 103.0, b"x" * 100)
     place.chosen.add("other")
     assert place.place(False, 104.0) == [3, 4]
+    place.chosen.clear()
+    place.get(5, "other", 105.0, b"x" * 1000)  # larger than all that is held
+    place.get(6, "other", 105.0, b"x" * 100)
+    assert place.counted["done"] == 6
+    place.chosen.add("other")
+    assert place.place(False, 105.0) == [6]
 
 
 def test_news_of_a_gap_has_the_keeper_compare_with_others() -> None:

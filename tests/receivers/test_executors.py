@@ -259,6 +259,26 @@ def test_a_loop_awaits_stores_and_coroutines_and_tells_their_errors() -> None:
     asyncio.run(main())
 
 
+def test_what_fails_in_a_loop_is_logged_and_the_next_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        executor, got = LoopExecutor(Endpoint()), list[int]()
+
+        def fail() -> None:
+            raise ValueError("mine")
+
+        def closed() -> None:
+            raise glue.ClosedError("closed")
+
+        executor.soon(fail)
+        executor.soon(closed)
+        executor.soon(lambda: got.append(1))
+        await turns(1)
+        assert got == [1]
+
+    asyncio.run(main())
+    assert [one.getMessage() for one in caplog.records] == ["a receiver failed"]
+
+
 def test_a_loop_calls_what_is_soon_to_be_done_in_order_and_goes_round_between(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         executor, got = LoopExecutor(Endpoint()), list[Any]()

@@ -5,12 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from glue.endpoint import receiver_methods
+from glue.endpoint.receiver_methods import ReceiverParts
 from glue.endpoint.store_sqlite import SqliteStore
 from glue.errors import ConfigurationError, StorageError
 from glue.receivers.store import FencedError
+from tests.receivers.desk import Desk
 
 
 @pytest.fixture
@@ -73,6 +78,27 @@ def test_what_fails_within_a_call_leaves_nothing_half_done(store: SqliteStore, p
     assert store.load("a", 0, "x") == {"n": 2}
 
 
+@pytest.mark.parametrize("failing", ["COMMIT", "SELECT epoch"])
+def test_after_an_error_of_the_disk_the_next_call_works(store: SqliteStore, path: str, failing: str) -> None:
+    class Full(sqlite3.Connection):
+        is_full = True
+
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if self.is_full and sql.startswith(failing):
+                raise sqlite3.OperationalError("database or disk is full")
+            return super().execute(sql, *parameters)
+
+    store.close()
+    database = sqlite3.connect(path, factory=Full, isolation_level=None)
+    store._database = database
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        store.save("a", 0, "x", 1, {"n": 1}, False)
+    database.is_full = False
+    assert store.load("a", 0, "x") is None
+    store.save("a", 0, "x", 1, {"n": 2}, False)
+    assert store.load("a", 0, "x") == {"n": 2}
+
+
 def test_each_save_is_synced_to_the_disk(store: SqliteStore) -> None:
     pragmas = [store._database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert pragmas == ["wal", 2]  # 2 is FULL
@@ -85,3 +111,28 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     wrong.write_text("this is no database, but a text that is long enough for a header" * 9)
     with pytest.raises(StorageError, match=r"text\.db"):
         SqliteStore(str(wrong))
+
+
+def test_a_kind_that_is_hosted_already_leaves_no_store_open(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SqliteStore] = []
+
+    def open_one(store: str) -> SqliteStore:
+        made.append(SqliteStore(store))
+        return made[-1]
+
+    monkeypatch.setattr(receiver_methods, "open_store", open_one)
+    parts = ReceiverParts.__new__(ReceiverParts)
+    parts._core = SimpleNamespace(settings=SimpleNamespace(storage_key=None))  # type: ignore[assignment]
+    parts.runtime = Desk().runtime
+
+    def host() -> None:
+        parts.add_kind("sum", lambda context, message: None, 2, "", "plant", path, 1.0, None, ())
+
+    host()
+    with pytest.raises(ConfigurationError, match="hosted here already"):
+        host()
+    first, second = made
+    assert first.load("a", 0, "x") is None
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        second.load("a", 0, "x")
+    first.close()
