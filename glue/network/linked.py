@@ -199,7 +199,9 @@ class LinkedNetwork:
                 self._counted["not sent: no interface"] += -(-len(train.data) // train.segment)
 
     def _send(self, link: Link, train: Train) -> None:
-        assert link.network is not None
+        if link.network is None:  # it was closed by a look, after a train before this one had failed
+            self._counted["not sent: no interface"] += -(-len(train.data) // train.segment)
+            return
         link.network.send((train,))
         if link.network.take_broken() and (now := time.monotonic()) >= self._failed_at + LOOK_SPACING:
             self._failed_at = now
@@ -280,7 +282,7 @@ class LinkedNetwork:
         for port in ports:
             try:
                 network = MulticastNetwork(interface=link.name, listen_port=port, source=interface, **self._options)
-            except (PortInUseError, ConfigurationError, InterfaceError) as error:
+            except (PortInUseError, ConfigurationError, InterfaceError, OSError) as error:  # too many open files
                 if port == ports[-1]:
                     if is_first and isinstance(error, PortInUseError):
                         raise

@@ -95,7 +95,9 @@ def test_a_port_in_use_is_an_error_at_first_and_a_counter_later(machine: Machine
     assert [sockets.unicast_address for sockets in machine.opened[1:]] == [("10.0.0.2", 77), ("10.1.0.2", 77)]
 
 
-@pytest.mark.parametrize("trouble", [ConfigurationError("no IPv6"), InterfaceError("gone")])
+@pytest.mark.parametrize(
+    "trouble", [ConfigurationError("no IPv6"), InterfaceError("gone"), OSError(99, "Cannot assign requested address")]
+)
 def test_one_link_that_cannot_be_opened_leaves_the_other(
     machine: Machine, make: Make, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -257,6 +259,20 @@ def test_a_link_that_cannot_send_is_looked_at_but_not_for_every_train(machine: M
     machine.now = 300.0
     network.send([Train(("10.0.0.9%eth0", 1), b"x", 1)])
     assert machine.looks == 4
+
+
+@pytest.mark.parametrize("address", [None, ("10.0.0.9", 1)])
+def test_links_that_go_at_once_while_something_is_sent_are_counted(machine: Machine, make: Make, address: Any) -> None:
+    network = make()
+    told = changes_of(network)
+    eth0, wlan0 = machine.opened
+    eth0.is_broken = True
+    machine.interfaces.clear()
+    machine.now = 200.0
+    network.send([Train(address, b"abcde", 2), Train(("10.0.0.9%eth0", 1), b"x", 1)])
+    assert (len(eth0.sent), wlan0.sent, eth0.is_closed, wlan0.is_closed) == (1, [], True, True)
+    assert network.statistics["not sent: no interface"] == 4
+    assert told == [("eth0", False), ("wlan0", False)]
 
 
 @pytest.mark.parametrize(
