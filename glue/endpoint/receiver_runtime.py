@@ -138,9 +138,11 @@ class ReceiverRuntime(HostRuntime):
     def _deliver(self, event: Event) -> None:
         """Take what came for this endpoint, or the time that has come."""
         if isinstance(event, Rung):
-            self._tick()
-            self._alarm_at = inf
-            self.wake_at(min([self.now() + TICK, *[kind.due for kind in list(self.kinds.values())]]))
+            try:
+                self._tick()
+            finally:  # or it would never be rung again
+                self._alarm_at = inf
+                self.wake_at(min([self.now() + TICK, *[kind.due for kind in list(self.kinds.values())]]))
             return
         if not isinstance(event, Delivery):
             return

@@ -233,3 +233,17 @@ def test_what_is_hosted_no_more_gets_nothing_more() -> None:
     for text in ("sum/x", ":sum/x"):
         host.runtime.send_text(text, 2)
     assert (host.runtime.outbox.count, activation.mailbox, host.runtime.outbox.hosts) == (2, None, {})
+
+
+def test_a_fault_in_a_tick_does_not_end_the_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    kind = made(desk)
+    desk.runtime.add_kind(kind)
+    with monkeypatch.context() as broken:
+        broken.setattr(kind, "tick", lambda now: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            desk.tick()
+    assert desk.alarms()[-1] == 0.1
+    desk.published()
+    desk.tick(0.5)
+    assert beats(desk) == [{":sum": 2}]
