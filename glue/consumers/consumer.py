@@ -107,6 +107,8 @@ class Consumer:
         self.is_stuck = False
         self.failures = 0
         self.goes_on = False  # whether there may be more to read now
+        self.rests = False  # whether its home may not read for it, until the next tick at least
+        self.retry_at = -inf  # when the log is read again, after that failed
         self.sent = 0  # the offset after the last message that was given to a member
         self.left: Left | None = None  # what is not done of a stream, where several keepers answer for the consumer
         self.on_done: Callable[[Stream, int, int], None] | None = None  # told likewise of what is done
@@ -192,7 +194,7 @@ class Consumer:
 
     def tick(self) -> list[str]:
         """Count a tick; returns the members that have to be removed."""
-        found, self.goes_on = [], False  # so that a home that may not read does not come again and again
+        found = []
         for name, member in self.members.items():
             member.silent += 1
             member.stalled = member.stalled + 1 if member.got < member.total else 0
@@ -210,7 +212,7 @@ class Consumer:
             self._offer(content)
         if self._cursor < self._log.first:
             self._skip(self._log.first)
-        self.goes_on = False
+        self.goes_on = self.rests = False
         for _ in range(READS):
             if not (room := self._room()):
                 break
@@ -324,6 +326,8 @@ class Consumer:
     @property
     def deadline(self) -> float:
         """When messages are to be read, or to be tried again."""
+        if self.rests:
+            return inf
         if self.goes_on:
             return -inf
         return self._later[0][0] if self._later else inf

@@ -69,16 +69,9 @@ class Home:
     """The consumers at one keeper. Not thread-safe; `alert` is called with news."""
 
     def __init__(
-        self,
-        me: str,
-        log: Log,
-        positions: Positions,
-        statistics: Counter[str],
-        covers: Callable[[str], bool],
-        others: Callable[[str], Iterable[str]],
-        alert: Callable[[ConsumerAlert], None],
-        limit: float = STUCK,
-    ) -> None:
+        self, me: str, log: Log, positions: Positions, statistics: Counter[str], covers: Callable[[str], bool],
+        others: Callable[[str], Iterable[str]], alert: Callable[[ConsumerAlert], None], limit: float = STUCK,
+    ) -> None:  # fmt: skip
         """`covers`: whether all of a pattern is kept here. `others`: the other keepers of a pattern.
 
         `limit`: seconds without progress after which a consumer counts as stuck.
@@ -328,14 +321,7 @@ class Home:
         """Commit if that is due, give away what there is, and return what to publish."""
         if now >= self._commit_at:
             self._commit(now)
-        if not self._positions.failure and now >= self._retry_at:
-            try:
-                self._give(now)
-            except StorageError as error:
-                self._statistics["logs that consumers could not read"] += 1
-                for consumer in self.consumers.values():
-                    self._alert(ConsumerAlert("storage", consumer.name, consumer.pattern, str(error)))
-                self._retry_at = now + RETRY
+        self._give(now)
         for consumer in self.consumers.values():
             if consumer.look(now, self.limit):
                 self._statistics["consumers stuck"] += 1
@@ -348,12 +334,13 @@ class Home:
     def _give(self, now: float) -> None:
         """Give messages to members, once what is given away is durable; else their members have to join again."""
         given: list[tuple[Consumer, str, list[tuple[int, Content]]]] = []
+        may_store = not self._positions.failure and now >= self._retry_at
         for consumer in self.consumers.values():
-            if not self._acts(now, consumer.id):
+            if not (may_store and self._acts(now, consumer.id) and self._feed(now, consumer)):
+                consumer.rests = True
                 continue
             reach = consumer.stored.reach
             by_member: dict[str, list[tuple[int, Content]]] = {}
-            consumer.feed(now)
             for member, share, content in consumer.assign(now):
                 by_member.setdefault(member, []).append((share, content))
             if consumer.stored.reach != reach:
@@ -366,6 +353,19 @@ class Home:
             return
         for consumer, member, shares in given:
             self._send(consumer, member, shares)
+
+    def _feed(self, now: float, consumer: Consumer) -> bool:
+        """Have a consumer read what there is; returns whether it could. The others go on if it could not."""
+        if now < consumer.retry_at:
+            return False
+        try:
+            consumer.feed(now)
+        except StorageError as error:
+            self._statistics["logs that consumers could not read"] += 1
+            self._alert(ConsumerAlert("storage", consumer.name, consumer.pattern, str(error)))
+            consumer.retry_at = now + RETRY
+            return False
+        return True
 
     def _acts(self, now: float, id: str) -> bool:
         """Whether this home may give messages of a consumer away."""

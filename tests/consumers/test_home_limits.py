@@ -20,7 +20,9 @@ OTHER = "b" * 16
 
 def shares_of(messages: list[tuple[str, bytes]]) -> list[list[list[Any]]]:
     """The shares of each message that has some."""
-    return [head["shares"] for head, _ in map(parse, (payload for _, payload in messages)) if head["tell"] == "shares"]
+    return [
+        head["shares"] for head, _ in map(parse, (payload for _, payload in messages)) if head.get("tell") == "shares"
+    ]
 
 
 def test_each_question_has_one_answer_word_for_word() -> None:
@@ -224,3 +226,49 @@ def test_a_log_that_cannot_be_read_is_tried_again_after_a_second_and_told_of_eac
     assert trial.statistics == {"logs that consumers could not read": 2}
     trial.log.read = good  # type: ignore[method-assign]
     assert len(shares_of(trial.home.advance(2.0))) == 1
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_what_is_to_come_again_waits_quietly_while_the_disk_stores_no_position(is_full: bool) -> None:
+    trial = Trial()
+    trial.append(b"1", b"2")
+    trial.join()
+    trial.ask(ask="failed", member=MEMBER, epoch=1, shares=[[1, 1, 1]])
+    trial.ask(ask="done", member=MEMBER, epoch=1, shares=[[1, 2, 2]])
+    trial.disk.is_full, trial.disk.fails_to_sync = is_full, not is_full
+    turns = 0
+    while trial.now < 10.0 and turns < 100:
+        trial.ask(ask="here", member=MEMBER, epoch=1, got=1)
+        trial.now = max(trial.now, trial.home.deadline)
+        trial.home.advance(trial.now)
+        turns += 1
+    assert turns < 100, "four ticks a second, and the tries"
+    trial.disk.is_full = trial.disk.fails_to_sync = False
+    trial.now = 11.0
+    assert len(shares_of(trial.home.advance(trial.now))) == is_full, "a disk that failed is not tried again"
+
+
+def test_a_log_that_one_consumer_cannot_read_holds_up_no_other() -> None:
+    trial = Trial()
+    trial.ask(ask="join", name="archive", pattern="a/old", member=f"{PEER}-1-2", begin=1)
+    trial.join()
+    good = trial.log.read
+
+    def reads(topics: Any, *arguments: Any, **more: Any) -> Any:
+        if topics("a/old") and not topics("a/b"):
+            raise StorageError("the disk is broken there")
+        return good(topics, *arguments, **more)
+
+    trial.log.read = reads  # type: ignore[method-assign]
+    for number in range(4):
+        trial.append(b"%d" % number)
+        assert len(shares_of(trial.home.advance(trial.now))) == 1
+        trial.ask(ask="done", member=MEMBER, epoch=1, shares=[[number + 1, 1, 1]])
+        assert trial.home.deadline == trial.now + 0.01, "what is done is stored as ever"
+        trial.now += 0.01
+        trial.home.advance(trial.now)
+    assert [alert.name for alert in trial.alerts] == ["archive"]
+    trial.log.read = good  # type: ignore[method-assign]
+    trial.append(b"5", topic="a/old")
+    trial.now = 1.0
+    assert [len(one) for one in shares_of(trial.home.advance(trial.now))] == [1, 1]

@@ -96,6 +96,20 @@ def test_a_home_that_may_not_act_fences_its_members_and_takes_only_farewells() -
     assert made.statistics["acknowledgements of members that are fenced"] == 1
 
 
+def test_a_home_that_lost_the_majority_waits_quietly_with_what_is_to_come_again() -> None:
+    made = keeper()
+    made.log.append([Record("p" * 16, "publisher", 1, "a/c", 1, [b"x"])])
+    asked(made, **JOIN)
+    made.now += 1.4  # its lease goes on for a moment
+    asked(made, ask="failed", member=JOIN["member"], epoch=1, shares=[[1, 1, 1]])
+    turns, end = 0, made.now + 10.0
+    while made.now < end and turns < 100:
+        made.now = max(made.now, made.home.deadline)
+        made.home.advance(made.now)
+        turns += 1
+    assert turns < 100, "four ticks and some beats a second"
+
+
 def test_a_seek_is_answered_by_the_home_alone_and_begins_a_new_epoch() -> None:
     voter = Keeper()
     asked(voter, OTHERS[0], **STAND)
