@@ -42,7 +42,7 @@ class Ticket(NamedTuple):
 
     file: str
     end: int
-    fresh: int
+    noted: int
 
 
 class FileLog:
@@ -100,7 +100,7 @@ class FileLog:
                 self.roll()
             segment, offset, framed_records, places = self.segments[-1], self.end, [], []
             at = segment.size
-            fresh = self.streams_known.fresh
+            noted = self.streams_known.noted
             try:
                 for record in records:
                     for part in self.streams_known.take(record):
@@ -111,7 +111,7 @@ class FileLog:
                         offset += len(part.payloads)
                 self._write(segment, b"".join(framed_records))
             except BaseException:
-                self.streams_known.undo(fresh)
+                self.streams_known.undo(noted)
                 raise
             index = segment.index
             assert index is not None
@@ -136,7 +136,7 @@ class FileLog:
 
     def begin_sync(self) -> Ticket:
         """Begin a sync: `complete` makes it, in any thread, and `end_sync` follows."""
-        return Ticket(self.segments[-1].file, self.end, self.streams_known.fresh)
+        return Ticket(self.segments[-1].file, self.end, self.streams_known.noted)
 
     def complete(self, ticket: Ticket) -> None:
         """Return once everything before the ticket is durable. Raises StorageError; after it the log has failed."""
@@ -148,7 +148,7 @@ class FileLog:
         """Note that a sync has ended well."""
         self.durable = max(self.durable, ticket.end)
         self._is_dirty = self.end > ticket.end
-        self.streams_known.synced(ticket.fresh)
+        self.streams_known.synced(ticket.noted)
 
     def sync(self) -> None:
         """Make everything stored durable."""

@@ -1,7 +1,8 @@
 """A journal: a file of changes to a small state, replaced by a snapshot of the state when it has grown.
 
 Entries wait until `sync` makes them durable. An entry that a crash cut short is left out, and so is everything after a
-damaged one: then `damaged` tells so.
+damaged one: then `damaged` tells so. What waits for a disk that stores nothing is bounded: where it would be more than
+the file may grow, a snapshot stands for all of it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class Journal:
         self._what = what or name
         self._growth = growth
         self._snapshot = snapshot
+        self._is_changed = False
         self._waiting: list[bytes] = []
-        self._size = self._snapshot_size = 0
+        self._size = self._snapshot_size = self._waiting_size = 0
         self._must_replace = True
 
     def load(self) -> list[bytes]:
@@ -51,12 +53,23 @@ class Journal:
 
     def add(self, entry: bytes) -> None:
         """Add a change, durable after the next `sync`."""
+        self._is_changed = True
+        if self.failure or self._must_replace:
+            return
         self._waiting.append(framed(entry))
+        self._waiting_size += len(self._waiting[-1])
+        if self._size + self._waiting_size > self._growth * self._snapshot_size + SLACK:
+            self._must_replace = True
+            self._forget()
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self._waiting_size = 0
 
     @property
     def is_dirty(self) -> bool:
         """Whether anything is to be synced."""
-        return bool(self._waiting)
+        return self._is_changed
 
     def sync(self) -> None:
         """Make all changes durable. Raises StorageError; StorageFullError if another try may find room.
@@ -65,11 +78,11 @@ class Journal:
         """
         if self.failure:
             raise StorageError(self.failure)
-        if not self._waiting:
+        if not self._is_changed:
             return
         data = b"".join(self._waiting)
         try:
-            if self._must_replace or self._size + len(data) > self._growth * self._snapshot_size + SLACK:
+            if self._must_replace:
                 self.replace()
                 return
             self._append(data)
@@ -78,9 +91,11 @@ class Journal:
             raise
         except OSError as error:
             self.failure = f"{self._what} cannot be stored: {error}"
+            self._forget()
             raise StorageError(self.failure) from error
         self._size += len(data)
-        self._waiting.clear()
+        self._is_changed = False
+        self._forget()
 
     def _append(self, data: bytes) -> None:
         """Append, all or nothing if the disk is full."""
@@ -97,8 +112,8 @@ class Journal:
         data = b"".join(map(framed, self._snapshot()))
         replace_file(self._directory, self._name, data, USER)
         self._size = self._snapshot_size = len(data)
-        self._waiting.clear()
-        self._must_replace = False
+        self._is_changed = self._must_replace = False
+        self._forget()
 
     def _entries(self, data: bytes) -> list[bytes]:
         """The payloads of the file, up to what a crash cut short, or what is damaged."""

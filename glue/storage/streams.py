@@ -19,12 +19,13 @@ STREAMS = 200_000
 class Streams:
     """The streams of a log."""
 
-    __slots__ = ("_fresh", "_states", "forgotten")
+    __slots__ = ("_fresh", "_states", "_synced", "forgotten")
 
     def __init__(self) -> None:
         self.forgotten = 0
         self._states: dict[Stream, StreamState] = {}  # the one that changed last is the last
         self._fresh: list[tuple[StreamState, int, int]] = []  # stored, and not yet durable
+        self._synced = 0  # notes before these
 
     def __len__(self) -> int:
         return len(self._states)
@@ -76,11 +77,12 @@ class Streams:
         durable.replace([*held])
         self._states[stream] = StreamState(name, held, durable, at, clock, first_kept)
 
-    def undo(self, fresh: int) -> None:
-        """Forget all notes but the first `fresh` ones, of messages that could not be stored."""
-        for state, start, stop in self._fresh[fresh:]:
+    def undo(self, noted: int) -> None:
+        """Forget the notes since there were so many, of messages that could not be stored."""
+        count = max(noted - self._synced, 0)
+        for state, start, stop in self._fresh[count:]:
             state.held.remove(start, stop)
-        del self._fresh[fresh:]
+        del self._fresh[count:]
 
     def lose(self, stream: Stream, start: int, stop: int) -> None:
         """Note that messages are damaged: they are held no more."""
@@ -89,17 +91,18 @@ class Streams:
             state.held.remove(start, stop)
             state.durable.remove(start, stop)
 
-    def synced(self, count: int | None = None) -> None:
-        """All noted messages are durable; or the first `count` notes, counted by `fresh`."""
-        fresh = self._fresh if count is None else self._fresh[:count]
-        for state, start, stop in fresh:
+    def synced(self, noted: int | None = None) -> None:
+        """All noted messages are durable, or those up to a number of notes, as `noted` counted them."""
+        count = len(self._fresh) if noted is None else max(noted - self._synced, 0)
+        for state, start, stop in self._fresh[:count]:
             state.durable.add(start, stop)
-        del self._fresh[: len(fresh)]
+        del self._fresh[:count]
+        self._synced += count
 
     @property
-    def fresh(self) -> int:
-        """Notes that are not yet durable."""
-        return len(self._fresh)
+    def noted(self) -> int:
+        """How many notes there were: a sync that begins now makes these durable, whatever other syncs end before."""
+        return self._synced + len(self._fresh)
 
     def removed(self, stream: Stream, stop: int) -> None:
         """Note that retention has removed the messages below `stop`."""

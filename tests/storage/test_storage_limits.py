@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -189,16 +191,18 @@ def test_notes_are_undone_from_the_end_and_made_durable_from_the_beginning() -> 
     for record in records[:3]:
         assert streams.take(record) == [record]
     assert streams.take(records[1]) == []
-    assert streams.fresh == 3
+    assert streams.noted == 3
     streams.undo(2)
     state = streams.state(stream)
     assert state is not None
-    assert ([*state.held], [*state.durable], streams.fresh) == ([(1, 3)], [], 2)
+    assert ([*state.held], [*state.durable], streams.noted) == ([(1, 3)], [], 2)
     streams.synced(1)
-    assert ([*state.durable], streams.fresh) == ([(1, 2)], 1)
+    assert ([*state.durable], streams.noted) == ([(1, 2)], 2)
+    streams.synced(1)
+    assert [*state.durable] == [(1, 2)], "an earlier sync that ends later makes nothing else durable"
     streams.take(records[3])
     streams.synced()
-    assert ([*state.durable], streams.fresh, state.last_at, state.clock) == ([(1, 3), (4, 5)], 0, 4.0, 4)
+    assert ([*state.durable], streams.noted, state.last_at, state.clock) == ([(1, 3), (4, 5)], 3, 4.0, 4)
     streams.removed(stream, 3)
     streams.removed(stream, 2)
     streams.lose(stream, 2, 3)
@@ -274,6 +278,29 @@ def test_a_journal_says_what_it_cannot_store() -> None:
     with pytest.raises(StorageError, match=r"^votes cannot be stored: "):
         nameless.sync()
     assert Journal(SimulatedDisk(Random(1)), "votes", list).load() == []
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_disk_that_stores_nothing_lets_no_journal_grow_in_memory(is_full: bool) -> None:
+    disk, state = SimulatedDisk(Random(1)), [b"all"]
+    journal = Journal(disk, "votes", lambda: state)
+    journal.add(b"")
+    journal.sync()
+    disk.is_full, disk.fails_to_sync = is_full, not is_full
+    tracemalloc.start()
+    for number in range(100):
+        state = [b"state %d" % number]
+        journal.add(bytes(64 << 10))
+        with suppress(StorageError):
+            journal.sync()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 1 << 20
+    disk.is_full = disk.fails_to_sync = False
+    assert journal.is_dirty
+    if is_full:
+        journal.sync()
+        assert (journal.load(), journal.is_dirty) == ([b"state 99"], False)
 
 
 def test_what_is_before_the_damage_of_a_journal_is_found() -> None:

@@ -104,6 +104,17 @@ def test_what_is_stored_during_a_sync_waits_for_the_next_one() -> None:
         log.sync()
 
 
+def test_a_sync_under_way_calls_nothing_durable_that_is_stored_in_the_next_segment() -> None:
+    _, log = threes(5)
+    ticket = log.begin_sync()
+    while len(log.segments) < 3:  # the segment is finished meanwhile, with a sync of its own
+        log.append([messages(log.end + 1, 3, "c")])
+    log.complete(ticket)
+    log.end_sync(ticket)
+    durable = sum(stop - start for _, state in log.streams(everything) for start, stop in state.durable)
+    assert durable == log.durable < log.end
+
+
 def test_segments_are_trimmed_up_to_an_offset_but_never_the_last() -> None:
     for offset, first in ((14, 0), (15, 15), (16, 15), (29, 15), (30, 30), (99, 30)):
         disk, log = threes(12)
@@ -144,7 +155,7 @@ def test_places_are_found_in_whatever_segment_they_are() -> None:
     assert [log.first_of({one: n, other: m}) for n, m in ((1, 1), (8, 5), (40, 5), (40, 40), (33, 6))] == [
         0, 4, 4, None, 5,
     ]  # fmt: skip
-    assert log.streams_known.fresh == 0
+    assert all([*state.held] == [*state.durable] for _, state in log.streams(everything))
     assert [(reading.next, len(reading.records)) for reading in (
         log.read(everything, 5, size=1), log.read(everything, 5, until=5), log.read(everything, 99),
         log.read(everything, 5, until=7), log.read(everything, 0, before=-1.0), log.read(everything, 7, before=2.0),
