@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import ceil, inf
 from typing import NamedTuple, Protocol
 
@@ -42,6 +42,8 @@ COMMIT = 0.05
 """Seconds until the end of a message is on disk; if a crash comes before, receivers drop the second copy."""
 RETRY = 1.0
 """Seconds between two tries to write to a full disk."""
+SPARE = 1024
+"""Times of messages that are over, which wait until they come or are more than those of messages that are held."""
 OWNERS = 4096
 """Absent publishers that are remembered before those without a message are forgotten."""
 
@@ -163,6 +165,9 @@ class DelayedStore:
         held = self.held.pop(id, None)
         if held is not None:
             self.size -= held.put.size
+            if len(self._heap) > 2 * len(self.held) + SPARE:
+                self._heap = [(due, one) for due, one in self._heap if one in self.held]
+                heapify(self._heap)
         return True
 
     def end(self, now: float, id: Id) -> None:
