@@ -6,6 +6,7 @@ came from. It is in the log of the door like all messages, and a replay is a lan
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from glue.gateway.http.signing import Item
@@ -42,12 +43,13 @@ def revived(item: Item) -> Item:
         return item
     told = {name.removeprefix(PREFIX): value for name, value in record.properties.items()}
     try:
+        datetime.fromtimestamp(float(told["at"]), UTC)
         original = Record(
             told["origin"], told["name"], int(told["life"]), told["topic"], int(told["sequence"]), [item.payload],
             float(told["at"]), 0, int(told["flags"]), told["type"] or None, record.codec,
             {"content-type": told["content-type"]} if "content-type" in told else {},
         )  # fmt: skip
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return item  # forged by a program that publishes on this topic
     return Item(item.offset, original, 0)
 

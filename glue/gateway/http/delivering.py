@@ -16,7 +16,7 @@ from glue.aio import Endpoint
 from glue.errors import ConfigurationError, GlueError
 from glue.gateway.http.dead_letters import dead_topic, properties_of
 from glue.gateway.http.deliveries import READ_PAUSE, Deliveries, replay_of
-from glue.gateway.http.items import Attempt, Burial, Event
+from glue.gateway.http.items import Attempt, Burial, Event, Outcome
 from glue.gateway.http.journal import Journal
 from glue.gateway.http.lanes import Position
 from glue.gateway.http.limits import Limits
@@ -113,7 +113,11 @@ class Delivering:
         position: Position = {"log": journal.id, "offset": offset, "since": since, "seen": []}
         await self.store.save({subscription.id: position})
         await self.store.put(subscription.id, subscription.stored())
-        await self.learn(subscription)
+        try:
+            await self.learn(subscription)
+        except BaseException:  # the topic cannot be kept: the next life of the door could not begin with it
+            await self.store.put(subscription.id, None)
+            raise
 
     async def change(self, subscription: Subscription) -> None:
         """Store and use other settings of a subscription."""
@@ -130,7 +134,11 @@ class Delivering:
         known = self.subscriptions.get(subscription.id)
         self.subscriptions[subscription.id] = subscription
         if known is None:
-            await self.journal.want(subscription.topic)
+            try:
+                await self.journal.want(subscription.topic)
+            except BaseException:
+                self.subscriptions.pop(subscription.id, None)
+                raise
             if self.is_owner(subscription.id):
                 await self.open_lanes(subscription)
         else:
@@ -142,7 +150,7 @@ class Delivering:
         known = self.subscriptions.pop(id, None)
         if known is not None:
             self.close_lanes(id)
-            await self.store.save({replay_of(id): None})
+            await self.store.save({replay_of(id): None, f"{id}/replayed": None})
             await self.journal.unwant(known.topic)
 
     async def open_lanes(self, subscription: Subscription) -> None:
@@ -233,7 +241,11 @@ class Delivering:
 
     async def _attempt(self, attempt: Attempt) -> None:
         """Make an attempt, give the outcome to the machine, and wake `_run`."""
-        outcome = await self._sender.send(attempt)
+        try:
+            outcome = await self._sender.send(attempt)
+        except Exception as error:  # a fault of ours, or a message that nobody could send: the lane must go on
+            logger.exception("an attempt failed")
+            outcome = Outcome(0, f"a fault of the door: {error!r:.100}")
         self.machine.finished(time.monotonic(), attempt, outcome)
         self._wake.set()
 

@@ -1,7 +1,8 @@
 """Keys of requests that may come again: the second one gets the answer of the first, for a day, also after a restart.
 
 Each answered key is a line in a file that is only appended to, and written anew when half of it is old. A request with
-a key in use waits for the first answer. Between the moment that the log has a message and the moment that the line is
+a key in use waits for the first answer. A client that goes does not end the work of its request: it may well ask again,
+and must not publish twice. Between the moment that the log has a message and the moment that the line is
 written, a crash lets the message be published twice.
 """
 
@@ -33,7 +34,7 @@ class Idempotency:
         self._most, self._seconds, self._path = most, seconds, path
         self._unix_time = unix_time
         self._known: OrderedDict[str, tuple[float, str, Answer]] = OrderedDict()
-        self._at_work: dict[str, tuple[str, asyncio.Future[None]]] = {}
+        self._at_work: dict[str, tuple[str, asyncio.Task[Answer]]] = {}
         self._lines = 0
         self._file: IO[bytes] | None = None
         if path is not None:
@@ -60,15 +61,18 @@ class Idempotency:
             if known[1] != print_:
                 raise ProblemError(422, OTHER)
             return known[2]
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._at_work[place] = print_, done
+        task = asyncio.create_task(self._work(place, print_, work), name="glue http request with a key")
+        self._at_work[place] = print_, task
+        return await asyncio.shield(task)
+
+    async def _work(self, place: str, print_: str, work: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Do the work of a request, and remember the answer."""
         try:
             answer = await work()
             self._remember(place, print_, answer)
             return answer
         finally:
             del self._at_work[place]
-            done.set_result(None)
 
     def _remember(self, place: str, print_: str, answer: Answer) -> None:
         at = self._unix_time()
@@ -102,7 +106,7 @@ class Idempotency:
 
     def _rewrite(self) -> None:
         assert self._path is not None
-        self.close()
+        self._close_file()
         new = self._path.with_name(self._path.name + ".new")
         with new.open("wb") as file:
             for place, (at, print_, answer) in self._known.items():
@@ -112,7 +116,12 @@ class Idempotency:
         self._lines = len(self._known)
 
     def close(self) -> None:
-        """Close the file."""
+        """End what is at work, and close the file."""
+        for _, task in self._at_work.values():
+            task.cancel()
+        self._close_file()
+
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

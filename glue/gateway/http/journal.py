@@ -58,12 +58,12 @@ class Journal:
         keeper._watch(self)
 
     async def want(self, pattern: str) -> None:
-        """Keep a pattern from now on, once more."""
+        """Keep a pattern from now on, once more. Raises StorageError, ForbiddenError."""
         async with self._opening:
-            self._wanted[pattern] += 1
             if pattern not in self._keepers:
                 self._keepers[pattern] = await self._endpoint.keep(pattern, data_dir=self.data_dir, **self._limits)
                 self._index.add(pattern, pattern)
+            self._wanted[pattern] += 1
 
     async def unwant(self, pattern: str) -> None:
         """Keep a pattern no more, unless it is wanted for another reason."""

@@ -102,6 +102,7 @@ class Sharing:
         self._watches: list[Watch] = []
         delivering.is_owner = lambda id: part_of(id) in self._locks
         self._tasks: list[asyncio.Task[None]] = []
+        self._failing: set[str] = set()  # subscriptions that could not be begun, and were told of
 
     async def start(self) -> None:
         """Begin to take parts."""
@@ -175,9 +176,7 @@ class Sharing:
 
     async def _deliver(self, part: int, lock: Lock) -> None:
         """Deliver to the subscriptions of a part until its lease is lost."""
-        for id, subscription in list(self._delivering.subscriptions.items()):
-            if part_of(id) == part and lock.remaining > 0:
-                await self._delivering.open_lanes(subscription)
+        await self._open(part, lock)
         while lock.remaining > 0:
             await asyncio.sleep(min(LEASE / 4, max(0.0, lock.remaining)))
             try:
@@ -188,7 +187,23 @@ class Sharing:
                     break
             except (GlueError, TimeoutError):
                 continue
+            await self._open(part, lock)
         self._locks.pop(part, None)
+
+    async def _open(self, part: int, lock: Lock) -> None:
+        """Begin to deliver where that was not possible before. What fails is tried again, and holds up no other."""
+        delivering = self._delivering
+        for id, subscription in list(delivering.subscriptions.items()):
+            if part_of(id) != part or id in delivering.machine.lanes or lock.remaining <= 0:
+                continue
+            try:
+                await delivering.open_lanes(subscription)
+            except (GlueError, OSError, ValueError, TypeError) as error:
+                if id not in self._failing:
+                    logger.error("subscription %s waits, as its position cannot be found: %s", id, error)
+                self._failing.add(id)
+            else:
+                self._failing.discard(id)
 
     def _stop(self, part: int) -> None:
         for id in list(self._delivering.subscriptions):

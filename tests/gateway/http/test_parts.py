@@ -82,6 +82,9 @@ def test_a_dead_letter_revives_as_the_message_that_it_was() -> None:
     assert len(message_id("s", ITEM)) == len("msg_") + 32
     forged = Record("f" * 16, "x", 1, "$dead/s", 1, [b"x"], 0.0, properties={"glue-dead-topic": "a"})
     assert revived(Item(1, forged, 0)).record is forged
+    for wrong in ("nan", "inf", "1e300", "soon"):
+        forged = replace(dead, properties={**dead.properties, "glue-dead-at": wrong})
+        assert revived(Item(1, forged, 0)).record is forged, wrong
 
 
 @pytest.mark.parametrize("address", [
@@ -254,15 +257,16 @@ def test_a_missing_extra_is_named() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_request_that_waits_for_one_with_its_key_is_compared_and_survives_it() -> None:
+@pytest.mark.parametrize("is_back_in_time", [True, False])
+def test_a_client_that_goes_and_comes_back_with_its_key_does_not_publish_twice(is_back_in_time: bool) -> None:
     async def run() -> None:
-        keys, begun, calls = Idempotency(10, 60.0, None, lambda: 1000.0), asyncio.Event(), list[int]()
+        keys, begun, ends = Idempotency(10, 60.0, None, lambda: 1000.0), asyncio.Event(), asyncio.Event()
+        calls = list[int]()
 
         async def work() -> tuple[int, dict[str, Any]]:
             calls.append(1)
             begun.set()
-            if len(calls) == 1:
-                await asyncio.Event().wait()
+            await ends.wait()
             return 202, {"call": len(calls)}
 
         first = asyncio.create_task(keys.once("me", "k", b"body", work))
@@ -272,7 +276,28 @@ def test_a_request_that_waits_for_one_with_its_key_is_compared_and_survives_it()
         with pytest.raises(ProblemError, match="another request"):
             await asyncio.wait_for(keys.once("me", "k", b"other", work), 5.0)
         first.cancel()  # its client is gone
-        assert await second == (202, {"call": 2})
+        if not is_back_in_time:
+            second.cancel()
+        await asyncio.sleep(0)
+        ends.set()
+        if is_back_in_time:
+            assert await second == (202, {"call": 1})
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert await keys.once("me", "k", b"body", work) == (202, {"call": 1})
+
+    asyncio.run(run())
+
+
+def test_a_door_that_closes_leaves_no_request_at_work() -> None:
+    async def run() -> None:
+        keys = Idempotency(10, 60.0, None, lambda: 1000.0)
+        first = asyncio.create_task(keys.once("me", "k", b"body", asyncio.Event().wait))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        keys.close()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from glue.errors import MinorityError, RefusedError
+from glue.errors import MinorityError, RefusedError, StorageError
 from glue.gateway.http.items import Attempt, Outcome
 from glue.gateway.http.sharing import ModelStore, Sharing
 from tests.gateway.http.played import Door, run_in_virtual_time, turns
@@ -54,14 +54,19 @@ class Lease:
         self.released.append(now())
 
 
-async def shared(*leases: Any) -> tuple[Door, Sharing, Any]:
-    """A door with the subscription `s`, which gets these leases of its part."""
+async def prepared(*leases: Any) -> tuple[Door, Sharing, Any]:
+    """A door with the subscription `s`, which will get these leases of its part."""
     model: Any = Model()
     door = Door(store=ModelStore(model))
     model.leases[part_with("s")] = list(leases)
     await door.delivering.start()
     await door.add("s", "t", "earliest")
-    made = Sharing(model, door.delivering)
+    return door, Sharing(model, door.delivering), model
+
+
+async def shared(*leases: Any) -> tuple[Door, Sharing, Any]:
+    """As `prepared`, and it has begun."""
+    door, made, model = await prepared(*leases)
     await made.start()
     await turns()
     return door, made, model
@@ -141,20 +146,47 @@ def test_a_part_is_asked_for_again_after_a_failure_and_after_a_loss(virtually: P
     virtually(program)
 
 
-def test_a_lease_that_is_over_when_it_comes_delivers_nothing(virtually: Program) -> None:
+def test_a_position_that_cannot_be_found_holds_up_no_other_and_is_looked_for_again(
+    virtually: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = next(f"s{number}" for number in range(999) if part_with(f"s{number}") == part_with("s"))
+
     async def program() -> None:
-        door, made, model = await shared()
+        door, made, _ = await prepared(Lease())
+        await door.add(other, "t", "earliest")
+        good = door.store.position
+
+        async def position(lane: str) -> Any:
+            if lane == "s" and now() < 4.0:
+                raise StorageError("the log is damaged")
+            return await good(lane)
+
+        door.store.position = position  # type: ignore[method-assign]
         door.network.store("t", b"1")
-        await made.close()
-        made = Sharing(model, door.delivering)
-        model.leases[part_with("s")] = [Lease(0.0)]
         await made.start()
-        await asyncio.sleep(1.0)
-        assert door.subscriber.got == []
+        await asyncio.sleep(3.0 - now())
+        assert door.subscriber.got == [(other, b"1")]
+        assert caplog.messages == ["subscription s waits, as its position cannot be found: the log is damaged"]
+        await asyncio.sleep(5.0 - now())
+        assert door.subscriber.got == [(other, b"1"), ("s", b"1")], "its lease was renewed all the time"
         await made.close()
         await door.delivering.close()
 
     virtually(program)
+
+
+def test_a_lease_that_is_over_when_it_comes_delivers_nothing(virtually: Program) -> None:
+    async def program(seconds: float, delivered: list[Any]) -> None:
+        door, made, _ = await prepared(Lease(seconds))
+        door.network.store("t", b"1")
+        await made.start()
+        await asyncio.sleep(1.0)
+        assert door.subscriber.got == delivered
+        await made.close()
+        await door.delivering.close()
+
+    virtually(lambda: program(0.0, []))
+    virtually(lambda: program(0.1, [("s", b"1")]))
 
 
 def test_what_is_under_way_at_the_end_has_its_time_while_the_lease_is_kept(virtually: Program) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from glue.errors import ConfigurationError
+from glue.errors import ConfigurationError, ForbiddenError
 from glue.gateway.http import delivering, destinations
 from glue.gateway.http.items import Attempt, Event, Outcome
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.subscriptions import Subscription
-from tests.gateway.http.played import URL, Door, run, turns
+from tests.gateway.http.played import URL, Door, Subscriber, run, run_in_virtual_time, turns
 from tests.support.lan import PATIENCE
 
 
@@ -75,6 +75,60 @@ def test_positions_are_stored_at_the_end_and_a_next_life_goes_on_there() -> None
         await again.delivering.close()
 
     run(program())
+
+
+def test_of_a_topic_that_may_not_be_kept_nothing_stays_that_the_next_life_could_not_begin_with() -> None:
+    async def program() -> None:
+        door = Door()
+        await door.delivering.start()
+        good = door.network.keep
+
+        async def keep(pattern: str, **more: Any) -> Any:
+            raise ForbiddenError("the door may not keep it")
+
+        door.network.keep = keep  # type: ignore[assignment]
+        for _ in range(2):
+            with pytest.raises(ForbiddenError):
+                await door.add("s", "t")
+            assert (door.store.subscriptions, await door.store.position("s")) == ({}, None)
+            assert (door.delivering.subscriptions, door.delivering.machine.lanes) == ({}, {})
+        door.network.keep = good  # type: ignore[method-assign]
+        await door.add("s", "t")
+        door.network.store("t", b"1")
+        await turns()
+        assert door.subscriber.got == [("s", b"1")]
+        await door.delivering.remove("s")
+        assert door.network.kept == {"$dead/#": 1}
+        await door.delivering.close()
+
+    run(program())
+
+
+def test_an_attempt_that_fails_in_the_door_itself_is_made_again_and_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def program() -> None:
+        door, good = Door(), Subscriber()
+
+        async def send(attempt: Attempt) -> Outcome:
+            if attempt.number < 3 and attempt.lane == "s":
+                raise AttributeError("a mistake")
+            return await good.send(attempt)
+
+        door.subscriber.send = send  # type: ignore[method-assign]
+        await door.delivering.start()
+        for id in ("s", "other"):
+            await door.add(id, "t")
+        door.network.store("t", b"1", b"2")
+        await asyncio.sleep(0.1)
+        assert good.got == [("other", b"1"), ("other", b"2")]
+        await asyncio.sleep(10.0)
+        assert good.got[2:] == [("s", b"1"), ("s", b"2")]
+        assert caplog.messages == ["an attempt failed"] * 4
+        assert door.delivering.machine.under_way == 0
+        await door.delivering.close()
+
+    run_in_virtual_time(program(), monkeypatch)
 
 
 def test_a_delivery_under_way_may_end_while_the_door_closes_but_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +235,8 @@ def test_a_dead_letter_is_stored_and_replayed_once(
         assert await door.store.position("s/replay") is None
         await door.store.save({"s/replayed": {"log": "other", "offset": 7}})
         assert await made.dead_from("s") == 0
+        await made.remove("s")
+        assert door.store._positions == {}, "nothing of it is left"
         await made.close()
 
     run(program())
