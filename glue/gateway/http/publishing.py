@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from glue.aio import Endpoint
 from glue.endpoint.durability import Acks
+from glue.endpoint.encoding import encoded
 from glue.gateway.http.problems import ProblemError
 
 ACKS_TIME: Final = 10.0
@@ -46,6 +47,7 @@ class Publisher:
 
         Raises ProblemError if it is not as durable as asked, and what `Endpoint.publish` raises.
         """
+        encoded(payload)  # what cannot be published must not fail those that are published together with it
         done: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(topic, payload, acks, done))
         if self._worker is None:

@@ -60,7 +60,7 @@ def check_room(door: Door) -> None:
 async def stream(door: Door, rights: Rights, request: web.Request, patterns: list[str]) -> web.StreamResponse:
     """Stream some patterns until the client goes."""
     check_room(door)
-    kind = kind_of(request)
+    kind, patterns = kind_of(request), [*dict.fromkeys(patterns)]
     permit = Permit(door, rights, request, patterns)
     source = source_of(door, request, patterns)
     door.streams += 1

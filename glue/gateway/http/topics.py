@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from glue.endpoint.encoding import encoded
+from glue.errors import GlueError
 from glue.gateway.http.door import Door
 from glue.gateway.http.feed import described
 from glue.gateway.http.lanes import matcher
@@ -119,13 +121,14 @@ async def publish_many(door: Door, rights: Rights, request: web.Request) -> web.
             topic = one["topic"]
             is_encoded = "payload" not in one and "payload_base64" in one
             payload = base64.b64decode(one["payload_base64"], validate=True) if is_encoded else one["payload"]
+            encoded(payload)
             if not runs or runs[-1][0] != topic:
                 check_topic(topic)
                 check_publish(rights, topic)
                 runs.append((topic, []))
         except (ValueError, KeyError, TypeError) as error:
             missing = f"{error} is missing" if isinstance(error, KeyError) else ""
-            reason = missing or ("expected an object" if isinstance(error, TypeError) else str(error))
+            reason = missing or (str(error) if isinstance(error, ValueError | GlueError) else "expected an object")
             raise ProblemError(400, f"line {place}: {reason:.200}; nothing was published", line=place) from None
         runs[-1][1].append(payload)
     for topic, payloads in runs:

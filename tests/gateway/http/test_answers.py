@@ -266,7 +266,13 @@ def test_publications_that_come_together_share_a_receipt(monkeypatch: pytest.Mon
         assert answers[:5] == [["a"], ["a"], ["b"], [], []]
         assert str(answers[5]) == "why"
         assert sent == [("t", [1, 2, 3], "disk", "normal"), ("t", [4, 5]), ("wrong", [6])]
-        assert await made.publish("t", 7, None) == []
+        deep: Any = []
+        for _ in range(300):
+            deep = [deep]
+        together = [made.publish("t", payload, None) for payload in (7, deep, 8)]
+        first, second, third = await asyncio.gather(*together, return_exceptions=True)
+        assert (first, third, sent[-1]) == ([], [], ("t", [7, 8]))
+        assert "Recursion limit reached" in str(second), "one client's mistake is not the others'"
         receipts.extend([Receipt(1, False, []), Receipt(1, KeyError("x"), []), Receipt(1, None, [])])
         with pytest.raises(ProblemError, match="not as durable as asked: 0 of 1") as caught:
             await made.publish("t", 8, "disk")

@@ -9,14 +9,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from glue.errors import NoResponderError
-from glue.gateway.http import topics
+from glue.gateway.http import feed, topics
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.tokens import EVERYTHING, Rights
 from glue.storage import JSON, MemoryLog, Record
-from tests.gateway.http.asked import called, door, request
+from tests.gateway.http.asked import Response, called, door, request
 from tests.gateway.http.test_rings import message
+from tests.gateway.http.test_streaming import tail_door
 
 
 class Endpoint:
@@ -91,6 +93,11 @@ def test_a_batch_is_published_in_runs_of_one_topic_and_counted() -> None:
         (b'{"payload":1}', "line 2: 'topic' is missing; nothing was published"),
         (b'{"topic":"b"}', "line 2: 'payload' is missing; nothing was published"),
         (b'{"topic":"b","payload_base64":"Yg"}', "line 2: Incorrect padding; nothing was published"),
+        (
+            b'{"topic":"b","payload":%b}' % (b"[" * 300 + b"]" * 300),
+            "line 2: cannot publish a list: Recursion limit reached; a payload is bytes-like or a JSON value; "
+            "nothing was published",
+        ),
     ],
 )
 def test_a_batch_with_a_wrong_line_is_refused_as_a_whole(line: bytes, words: str) -> None:
@@ -240,3 +247,26 @@ def test_several_patterns_are_streamed_if_each_may_be_read(monkeypatch: pytest.M
     assert called(topics.read, made, request("topic=a/+", accept="text/event-stream"), some) == (200, {})
     assert called(topics.read, made, request("topic=c", accept="text/event-stream"), some)[0] == 403
     assert asked[2:] == [["a/+"]]
+
+
+def test_a_pattern_that_a_client_names_twice_is_streamed_once_and_given_up_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(web, "StreamResponse", Response)
+    monkeypatch.setattr(Response, "stuck", 3)
+    monkeypatch.setattr(feed, "LINGER", 0.0)
+
+    async def program() -> None:
+        made, network = tail_door()
+        made.limits = Limits(send_time=0.001)
+        asked = request(query=[("topic", "t"), ("topic", "t")], accept="application/x-ndjson")
+        streaming_it = asyncio.create_task(topics.stream_of(made, EVERYTHING, asked))
+        for number in range(4):
+            await asyncio.sleep(0)
+            network.publish("t", "t", number)
+        response: Any = await streaming_it
+        assert [json.loads(line)["payload"] for line in response.written] == [0, 1, 2]
+        await asyncio.sleep(0.001)
+        assert network.open == {}
+
+    asyncio.run(program())
