@@ -102,6 +102,8 @@ class Door:
             await hand_over()
         if self.committing is not None:
             await self.committing.close()
+        else:
+            self.broker.publish_waiting_wills(time.monotonic())
 
     # ------------------------------------------------------------------------------------- of connections
 

@@ -81,7 +81,7 @@ class Leaving(Subscribing):
         """Begin the time without a connection: the will becomes due, and the end of the session."""
         if session.will is not None:
             delay = float(session.will.properties.get("will_delay_interval", 0))
-            session.will_at = now + min(delay, session.expiry)
+            session.will_at = min(session.will_at, now + min(delay, session.expiry))  # earlier if it waited elsewhere
             if session.will_at <= now:
                 self._publish_will(now, session)
             else:
@@ -129,6 +129,12 @@ class Leaving(Subscribing):
         self.remember(now, run, sender, ids)
         self.route(now, run, sender)
         self.published.append(run)
+
+    def publish_waiting_wills(self, now: float) -> None:
+        """Publish the wills that wait, as all sessions end."""
+        for session in list(self.sessions.values()):
+            if session.will is not None and session.client is None:
+                self._publish_will(now, session)
 
     def _check_session(self, session: Session, now: float) -> None:
         is_current = self.sessions.get(session.client_id) is session

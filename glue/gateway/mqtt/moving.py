@@ -1,9 +1,9 @@
 """Sessions that move: a client finds its session at another door.
 
 At the request of the new door, the old door hands over everything and forgets the session: subscriptions, waiting
-messages, messages in flight with packet ids, and the state of QoS 2. Until publishers know the interest of the new
-door, the old door goes on to collect messages. The new door fetches these half a second later, except what it received
-itself: messages of the same topic and payload.
+messages, messages in flight with packet ids, the state of QoS 2, and a will that waits. Until publishers know the
+interest of the new door, the old door goes on to collect messages. The new door fetches these half a second later,
+except what it received itself: messages of the same topic and payload.
 
 When a door was dead, its clients have new sessions elsewhere. Once it is back, it hands over what had waited for them.
 """
@@ -19,8 +19,9 @@ from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.connecting import Connecting
 from glue.gateway.mqtt.decoder import check_filter, check_topic_name
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.packets import Will
 from glue.gateway.mqtt.session import LAST_ID, Parcel, Session, Subscription
-from glue.gateway.mqtt.stored import read_run_value, run_value
+from glue.gateway.mqtt.stored import read_run_value, read_will, run_value, will_value
 
 MOVED_BYTES = 64 << 20
 """Bytes of messages in a session that moves; with more, the client has to come back to its door."""
@@ -53,7 +54,7 @@ class Moving(Connecting):
         value = self._session_value(now, session)
         if value is None:
             return "its queue is too long to move"
-        session.will = None  # the client is back
+        session.will = None  # it goes, too, and is forgotten if the client is back there
         self._note_no_will(session)
         session.queued = 0  # they are not lost
         self._leave_ghost(now, session)
@@ -148,8 +149,10 @@ class Moving(Connecting):
             [number, _value(parcel.part(place, place + 1), to_unix)]
             for number, (parcel, place) in session.inflight.items()
         ]
+        will = None if session.will is None else [will_value(session.will), session.will_at + to_unix]
         return {
             "client": session.client_id,
+            "will": will,
             "epoch": session.epoch,
             "expiry": session.expiry,
             "subscriptions": [[one.filter, one.options] for one in session.subscriptions.values()],
@@ -224,6 +227,8 @@ class Moving(Connecting):
             session.released = {_id(number): None for number in value["released"]}
             session.received = {_id(number) for number in value["received"]}
             queue = [_parcel(one, to_monotonic) for one in value["queue"]]
+            if (waiting := value.get("will")) is not None:
+                session.will, session.will_at = _will(waiting[0]), float(waiting[1]) + to_monotonic
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, codes.ProtocolError) as error:
             self.statistics["malformed sessions of other doors"] += 1
             self.warn(f"a session of another door is not understood: {error!r:.200}")
@@ -235,6 +240,8 @@ class Moving(Connecting):
             session.is_kept = True
             store.note("open", session.client_id, session.expiry, session.epoch)
             store.note("next", session.client_id, store.end)
+            if session.will is not None:
+                store.note("will", session.client_id, will_value(session.will))
         for subscription in subscriptions:
             subscription.since = self.stored_to
             self.subscriptions.add(subscription)
@@ -281,6 +288,14 @@ def _subscription(session: Session, topic_filter: str, options: int) -> Subscrip
     return Subscription(
         session, topic_filter, options & 3, bool(options >> 2 & 1), bool(options >> 3 & 1), options >> 4
     )
+
+
+def _will(value: Any) -> Will:
+    will = read_will(value)
+    if will is None or will.qos not in (0, 1, 2):
+        raise ValueError(f"will {value!r:.80}")
+    check_topic_name(will.topic)
+    return will
 
 
 def _id(number: Any) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
 from glue.endpoint.request import Request
-from glue.errors import GlueError
+from glue.errors import ClosedError, GlueError
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.plugins import Plugin
@@ -135,11 +135,16 @@ class Neighbours(Plugin):
             self._new[client_id] = self._broker.sessions[client_id].epoch
 
     async def announce(self) -> None:
-        """Announce the clients that have connected since the last call."""
+        """Announce the clients that have connected since the last call. Raises ClosedError; what is refused is told."""
         if self._new:
             new, self._new = self._new, {}
-            if self._endpoint.subscribers(CONNECTED):
-                await self._endpoint.publish(CONNECTED, list(new.items()))
+            try:
+                if self._endpoint.subscribers(CONNECTED):
+                    await self._endpoint.publish(CONNECTED, list(new.items()))
+            except ClosedError:
+                raise
+            except GlueError as error:  # clients are served all the same
+                self._broker.refusals.tell(time.monotonic(), f"other doors are not told of clients: {error}")
 
     @property
     def has_news(self) -> bool:

@@ -134,6 +134,48 @@ def test_a_session_that_moves_without_its_client_is_kept_for_its_time(doors: tup
     assert new.broker.subscriptions.count == 0
 
 
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_will_that_waits_moves_with_its_session_and_is_published_at_its_time(
+    doors: tuple[Bench, Bench], is_back: bool
+) -> None:
+    old, new = doors
+    will = {"will": ("gone", b"c", 1, False), "will_raw": b"\x18\0\0\0\x3c"}  # after a minute
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR, **will).leave()
+    for bench in doors:
+        bench.pass_time(20)
+    new.broker.give(new.now, old.broker.taken(old.now, "s", "new"))
+    old.pass_time(99)
+    assert old.broker.published == []
+    settle(new)
+    if is_back:
+        new.pass_time(30)
+        device = new.link(5)
+        device.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+        settle(new)
+        assert [one.kind for one in device.read()] == [2]
+    else:
+        new.pass_time(39)
+        assert new.broker.published == []
+    new.pass_time(30)
+    assert [(run.topic, run.payloads[0]) for run in new.broker.published] == ([] if is_back else [("gone", b"c")])
+
+
+def test_a_will_that_moved_survives_a_power_cut_once() -> None:
+    old, disk = Bench(), SimulatedDisk(Random(1))
+    new = Bench(directory=disk)
+    will = {"will": ("gone", b"c", 1, False), "will_raw": b"\x18\0\0\0\x3c"}
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR, **will).leave()
+    new.broker.give(new.now, old.broker.taken(old.now, "s", "new"))
+    new.sync()
+    disk.crash()
+    for expected in ([b"c"], []):
+        again = Bench(directory=disk, now=new.now + 1)
+        again.pass_time(99)
+        again.sync()
+        assert [run.payloads[0] for run in again.broker.published] == expected
+        disk.crash()
+
+
 def test_a_session_without_an_expiry_does_not_move() -> None:
     old, new = Bench(), Bench()
     old.subscriber(("t", 1), client_id="s", version=5)

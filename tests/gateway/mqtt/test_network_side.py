@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from glue.aio import Endpoint
-from glue.errors import ClosedError, ConfigurationError, GlueError, InterfaceError
+from glue.errors import ConfigurationError, InterfaceError
 from glue.gateway.mqtt import Gateway
 from glue.gateway.mqtt import gateway as room
 from glue.gateway.mqtt.system import SystemTopics
@@ -32,6 +32,7 @@ class Network:
         self._core = SimpleNamespace(guard=None, requests=SimpleNamespace(responders=lambda _: ["door"]))
         self.published: list[tuple[Any, ...]] = []
         self.problem: Exception | None = None
+        self.told: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.nobody: set[str] = set()
@@ -56,6 +57,8 @@ class Network:
 
     async def publish(self, topic: str, payload: Any, **options: Any) -> None:
         if topic.startswith("$mqtt"):
+            if self.told is not None:
+                raise self.told
             return
         await self.gate.wait()
         if self.problem is not None:
@@ -119,18 +122,18 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def at_door(main: Callable[[Network, Gateway, Callable[..., Awaitable[Device]]], Awaitable[None]]) -> None:
-    """Run with a door on loopback, its network, and a way to make a client of MQTT 5."""
+def at_door(main: Callable[[Network, Gateway, Callable[..., Awaitable[Device]]], Awaitable[None]]) -> Network:
+    """Run with a door on loopback, its network, and a way to make a client of MQTT 5; returns the network."""
 
-    async def whole() -> None:
+    async def whole() -> Network:
         network = Network()
         devices: list[Device] = []
         options: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "system_interval": 0.0}
         async with Gateway(cast(Endpoint, network), **options) as gateway:
 
-            async def connect(client_id: str, *filters: tuple[str, int]) -> Device:
+            async def connect(client_id: str, *filters: tuple[str, int], **options: Any) -> Device:
                 devices.append(Device(*await asyncio.open_connection("127.0.0.1", gateway.port)))
-                devices[-1].send(mqtt.connect(client_id, 5))
+                devices[-1].send(mqtt.connect(client_id, 5, **options))
                 await devices[-1].read(1)
                 if filters:
                     devices[-1].send(mqtt.subscribe(1, *filters, version=5))
@@ -140,8 +143,9 @@ def at_door(main: Callable[[Network, Gateway, Callable[..., Awaitable[Device]]],
             await main(network, gateway, connect)
             for device in devices:
                 device.close()
+        return network
 
-    asyncio.run(whole())
+    return asyncio.run(whole())
 
 
 def test_what_clients_publish_is_published_as_they_did() -> None:
@@ -167,32 +171,6 @@ def test_what_clients_publish_is_published_as_they_did() -> None:
             assert (topic, payload, [*options]) == ("short", b"%d" % number, ["lifespan"])
             assert options["lifespan"] == pytest.approx(60, abs=5)
         assert last == ("last", b"", {})
-
-    at_door(main)
-
-
-def test_what_the_network_refuses_is_counted_told_and_keeps_nothing_back() -> None:
-    async def main(network: Network, gateway: Gateway, connect: Any) -> None:
-        lines: list[str] = []
-        gateway.broker.log = lambda level, line: lines.append(line)
-        device = await connect("p")
-        network.problem = GlueError("too large")
-        raw = b"".join(b"\x26" + mqtt.text(f"k{n}") + mqtt.text("v") for n in range(65))
-        device.send(mqtt.publish("bad", b"x", version=5), mqtt.publish("many", b"x", version=5, raw=raw))
-        await until(lambda: gateway.broker.statistics["messages that the network refused"] == 2)
-        network.problem = None
-        device.send(mqtt.publish("good", b"x", version=5))
-        await until(lambda: bool(network.published))
-        assert network.published == [("good", b"x", {})]
-        assert [line for line in lines if "could not" in line] == [
-            "a message to 'bad' could not be passed on: too large"
-        ]
-        assert gateway.broker.statistics["properties too large for the network"] == 1
-        network.problem = ClosedError("closed")
-        device.send(mqtt.publish("end", b"x", version=5))
-        await until(lambda: gateway.broker.statistics["messages received"] == 4)
-        network.closed = True
-        assert gateway.broker.statistics["messages that the network refused"] == 2
 
     at_door(main)
 
