@@ -166,7 +166,7 @@ class Persisting(BrokerState):
         """Read the messages in flight from the log. Damaged messages, which the log has lost, are left out."""
         store = self.store
         assert store is not None
-        shelved, session.shelved = session.shelved, {}
+        shelved = session.shelved
         if not shelved:
             return
         numbers = {offset: number for number, (offset, _) in shelved.items()}
@@ -184,6 +184,7 @@ class Persisting(BrokerState):
             if following <= at:
                 break
             at = following
+        session.shelved = {}  # not before: where the log cannot be read, they are for the next connection
         for number in shelved:
             if number in found:
                 session.inflight[number] = found[number]

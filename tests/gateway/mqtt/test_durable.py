@@ -125,6 +125,27 @@ def test_messages_in_flight_come_again_with_their_packet_ids(door: Restarts) -> 
     ]
 
 
+def test_messages_in_flight_are_not_lost_while_the_log_cannot_be_read(
+    door: Restarts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscriber, publisher = subscribed(door), door.connect("p")
+    publish(door, publisher, 1, b"1")
+    subscriber.leave()
+    door.sync()
+
+    def fails(*told: Any) -> Any:
+        raise StorageError("the log cannot be read")
+
+    device = door.bench.link(5)
+    with monkeypatch.context() as patch:
+        patch.setattr(door.bench.store, "read", fails)
+        with pytest.raises(StorageError):
+            device.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+    device.leave()
+    _, rest = door.resume("s")
+    assert messages(rest) == [b"1"]
+
+
 def test_the_state_of_qos_2_survives_at_both_sides(door: Restarts) -> None:
     subscribed(door, 2)
     publisher = door.connect("p")
