@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from errno import ENOSPC
 from random import Random
 
+import pytest
+
+from glue.errors import StorageFullError
 from glue.model.storage import DeltaFile
 from glue.simulation.consensus import SimulatedDisk
 from tests.model.member import SETTINGS, Member
@@ -29,3 +33,23 @@ def test_a_file_of_deltas_is_synced_only_after_something_was_appended() -> None:
     file.sync()
     file.sync()
     assert disk.calls == calls + 2
+
+
+def test_deltas_that_a_full_disk_may_have_lost_in_a_sync_are_to_be_written_again() -> None:
+    class Disk(SimulatedDisk):
+        def sync(self, name: str) -> None:
+            if self.is_full:
+                raise OSError(ENOSPC, "no space left, as it turns out late")
+            super().sync(name)
+
+    disk = Disk(Random(1))
+    file = DeltaFile(disk)
+    file.load()
+    file.append(b"delta")
+    disk.is_full = True
+    with pytest.raises(StorageFullError):
+        file.sync()
+    assert not file.is_whole
+    disk.is_full = False
+    file.replace([b"whole"])
+    assert file.is_whole

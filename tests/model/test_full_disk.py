@@ -110,3 +110,24 @@ def test_mergeable_keys_that_found_no_room_are_written_once_there_is() -> None:
     again = endpoint.model("plant", voters=3, directory=disk, mergeable={"count/": "counter"})
     plant.world.run(0.1)
     assert [change.value for change in again.group.local("count/0")] == [6]
+
+
+def test_a_watch_misses_no_mergeable_change_while_the_disk_is_full() -> None:
+    """What is merged is read at once, and so it is told, whether or not there was room for it on the disk."""
+    plant = Plant({"count/": "counter"})
+    model = plant.models[0]
+    watch = model.watch("count/#")
+    plant.world.run(1.0)
+    plant.disks[0].is_full = True
+    plant.models[1].ask(Write([Update("count/theirs", 7)]))
+    plant.world.run(0.1)
+    plant.disks[0].is_full = False
+    plant.world.run(WAIT)
+    plant.disks[0].is_full = True
+    asked = model.ask(Write([Update("count/ours", 5)]))
+    plant.world.run(0.1)
+    assert not isinstance(asked.ending, Committed)
+    plant.disks[0].is_full = False
+    plant.world.run(WAIT)
+    assert model.group.failure(plant.world.time) == ""
+    assert [(change.key, change.value) for change in watch.changes] == [("count/theirs", 7), ("count/ours", 5)]

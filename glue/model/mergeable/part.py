@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from random import Random
 
 from glue.contract import Delivery, Options, Publication, Request
-from glue.errors import ModelError
+from glue.errors import ModelError, StorageFullError
 from glue.model.calls import DISAGREEMENT
 from glue.model.mergeable.context import Context
 from glue.model.mergeable.exchange import DigestExchange, Sending
@@ -86,7 +87,7 @@ class Mergeable:
     @property
     def deadline(self) -> float:
         """The time at which `receive` has something to do."""
-        if self._unsynced:
+        if self._unsynced or (self._file is not None and not self._file.is_whole):
             return -inf
         return min((self._exchange.deadline, self._asks_at, *(deadline for deadline, _ in self._synchronizing)))
 
@@ -112,7 +113,7 @@ class Mergeable:
     def ask(
         self, now: float, at: float, token: Pending, question: Question, deadline: float
     ) -> tuple[list[StackEvent], list[Change]]:
-        """Take a question for this part; returns answers and changes. Raises ModelError and StorageError."""
+        """Take a question for this part; returns answers and changes. Raises ModelError, and StorageError for good."""
         self._epoch = at - now
         if len(self._unsynced) + len(self._synchronizing) >= WAITING:
             return [Answer(token, Refused(f"more than {WAITING} calls wait"))], []
@@ -174,8 +175,11 @@ class Mergeable:
         return changes, [self._publication(sending) for sending in sendings]
 
     def _make_durable(self, file: DeltaFile, up: list[StackEvent]) -> None:
-        """Sync the writes that calls wait for. The file is written anew once most of it is outdated."""
-        if file.is_outdated:
+        """Sync the writes that calls wait for.
+
+        The file is written anew once most of it is outdated, or after it had no room for a delta.
+        """
+        if file.is_outdated or not file.is_whole:
             file.replace([self._stored(self.store.whole())])
         if self._unsynced:
             file.sync()
@@ -260,8 +264,10 @@ class Mergeable:
         return [Answer(token, Refused(reason, unreachable=True)) for deadline, token in waiting if deadline <= now]
 
     def _keep(self, delta: Delta) -> None:
-        if self._file is not None:
-            self._file.append(self._stored(delta))
+        """Append a delta to the file. If there is no room, the next turn says so: what was merged is told before."""
+        if self._file is not None and self._file.is_whole:
+            with suppress(StorageFullError):
+                self._file.append(self._stored(delta))
 
     def _stored(self, delta: Delta) -> bytes:
         return encode(self.store.prefixes, Push(delta))

@@ -73,8 +73,9 @@ class DeltaFile:
         """Make the appended deltas durable."""
         with _failing():
             if self.is_dirty:
+                self.is_whole = False  # a failed sync may have lost what was appended
                 self._directory.sync(DELTAS)
-                self.is_dirty = False
+                self.is_dirty, self.is_whole = False, True
 
     @property
     def is_outdated(self) -> bool:
