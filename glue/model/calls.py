@@ -190,8 +190,14 @@ class Calls:
         self._tickets.clear()
 
     def committed(self, ticket: int) -> bool:
-        """Record that a batch was committed; `take` has its results. False for a ticket of another part."""
-        return self._tickets.pop(ticket, None) is not None
+        """Record that a batch was committed; `take` has its results. False for a ticket of another part.
+
+        The opening of a session may be in a snapshot, which does not tell its number: it is asked for again.
+        """
+        calls = self._tickets.pop(ticket, None)
+        if calls is not None and not calls and self._opening is not None:
+            self._open_at = -inf
+        return calls is not None
 
     def take(self, applied: Applied) -> Settled:
         """Settle the calls with results in an applied entry, and repeat those that waited for a released lock."""
@@ -235,6 +241,7 @@ class Calls:
         elif result.code == EXPIRED:
             self._session_ended(call, settled)
         elif call.patient and isinstance(first, AcquireLock):
+            call.uncertain, call.tries = False, 0  # this try had no effect
             self._blocked.setdefault(first.name, []).append(call)
         else:
             settled.append((call.token, Refused(result.detail)))
@@ -264,7 +271,8 @@ class Calls:
         self._earliest = min((call.deadline for call in self._all() if call.deadline > now), default=inf)
         late = [call for call in self._all() if call.deadline <= now]
         for call in late:
-            self._numbered.pop(call.serial, None)
+            if self._numbered.get(call.serial) is call:  # else its serial is of a session that has ended
+                del self._numbered[call.serial]
             if call.patient and not call.uncertain and any(call in calls for calls in self._blocked.values()):
                 settled.append((call.token, Refused("somebody else holds the lock")))
             elif call.uncertain or (call.tries and any(call in calls for calls in self._tickets.values())):

@@ -115,9 +115,11 @@ class ModelGroup:
         return up, [Unsubscribe((self.name, n)) for n, _ in enumerate(self._topics)]
 
     def _end(self, reason: str) -> list[StackEvent]:
-        """End all calls and reads: as unknown if they may have had an effect, else as refused."""
+        """End all calls, reads and changes: as unknown if they may have had an effect, else as refused."""
         up = self._answers(self._calls.end(reason))
         up += [Answer(token, Refused(reason, unreachable=True)) for token in self._reads.end()]
+        up += [Answer(token, Unknown(reason)) for token in self._changes.values()]
+        self._changes.clear()
         return up if self.mergeable is None else up + self.mergeable.end(Unknown(reason))
 
     # ------------------------------------------------------------------------------------------------ turns

@@ -85,6 +85,7 @@ class Replicated:
                 down += self._open(now, item)
             elif isinstance(item, CloseModel):
                 group = self.groups.pop(item.name, None)
+                asked.pop(item.name, None)
                 if group is not None:
                     up, requests = group.close()
                     self._up += up

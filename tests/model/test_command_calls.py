@@ -236,3 +236,42 @@ def test_a_session_that_ended_takes_along_what_may_have_happened() -> None:
     never = Desk()
     never.add("f")
     assert never.calls.end("closed") == [("f", Refused("closed", unreachable=True))]
+
+
+def test_a_session_whose_opening_was_in_a_snapshot_is_asked_for_again() -> None:
+    desk = Desk(session=0)
+    desk.add("a")
+    ((opening, calls),) = desk.calls.batches(desk.now)
+    desk.calls.proposed(1, calls)
+    desk.calls.committed(1)  # its entry was not applied here: the state came as a snapshot
+    assert desk.calls.batches(desk.now) == [(opening, [])]
+
+
+def test_a_call_of_an_ended_session_takes_none_of_the_next_one_along() -> None:
+    desk = Desk()
+    desk.add("patient", patient=True, operation=AcquireLock("door", "me", 1000), within=5.0)
+    desk.propose()
+    assert desk.done(2, 60, REFUSED) == []  # somebody else holds the lock, for longer than a session lives
+    desk.add("late", within=60.0)
+    desk.propose()
+    assert desk.done(3, 61, EXPIRED) == []
+    desk.add("other", within=60.0)
+    desk.calls.batches(desk.now)
+    desk.take(Command(0, 0, 0, [OpenSession("a life-2")]), Result(OK, 9))
+    desk.propose()  # under the serial numbers 1 and 2, as the patient call had in the session before
+    assert desk.calls.expired(105.0, "no majority") == [("patient", Refused("somebody else holds the lock"))]
+    assert desk.done(1, 62) + desk.done(2, 63) == [("late", Committed(62, 100.0)), ("other", Committed(63, 100.0))]
+
+
+@pytest.mark.parametrize("ends_by", ["deadline", "close"])
+def test_who_waits_for_a_lock_certainly_has_not_got_it(ends_by: str) -> None:
+    desk = Desk()
+    desk.add("patient", patient=True, operation=AcquireLock("door", "me", 1000), within=5.0)
+    desk.propose()
+    desk.calls.repeat()  # another leader: what the first try did is unknown, until it is answered
+    desk.propose()
+    assert desk.done(2, 60, REFUSED) == []
+    if ends_by == "deadline":
+        assert desk.calls.expired(105.0, "no majority") == [("patient", Refused("somebody else holds the lock"))]
+    else:
+        assert desk.calls.end("closed") == [("patient", Refused("closed", unreachable=True))]

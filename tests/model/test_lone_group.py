@@ -152,9 +152,12 @@ def test_each_call_that_waits_counts_and_ends_with_the_group() -> None:
     read = Read("#")
     assert bench.ask(read) == []
     assert group.backlog == 3 * 256
+    removal = Remove(id_of("cellar"))
+    assert bench.ask(removal) == []
     ends: list[Any] = group.close()[0]
     assert [one.answer for one in ends[:3]] == [Refused("the model was closed", unreachable=True)] * 3
     assert (ends[3].token, ends[3].answer) == (read, Refused("the model was closed", unreachable=True))
+    assert (ends[4].token, ends[4].answer) == (removal, Unknown("the model was closed"))
 
 
 def test_what_nobody_can_answer_is_refused_with_its_reason_when_its_time_is_over() -> None:
