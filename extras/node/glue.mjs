@@ -13,6 +13,7 @@ import { createHash, randomInt } from "node:crypto";
 import { createSocket } from "node:dgram";
 
 const [DATAGRAM, HEADER, WINDOW, GIVE_UP_MS, MESSAGE] = [1472, 192, 1024, 10_000, 16 << 20];
+const [PEERS, CHANNELS, PATTERN, OPERATIONS, REPLIES] = [1024, 256, 512, 1000, 16]; // the last: frames for a want
 const KINDS = ["announce", "answer", "call", "probe"]; // with an announcement as their body
 const token = () => randomInt(1, 2 ** 31);
 const place = ({ address, port }) => `${address}:${port}`;
@@ -60,7 +61,7 @@ export class Client {
     Object.assign(this, { name, host, group: { address: group, port }, network, peers: new Map(), counts: {} });
     this.id = createHash("sha256").update(name).digest("hex").slice(0, 16);
     Object.assign(this, { life: Date.now() * 1024 + randomInt(1024), beacon: token(), counter: 0, channels: 0, best: 0 });
-    Object.assign(this, { subscriptions: [], topics: new Map(), announceAt: 0, gap: 100 });
+    Object.assign(this, { subscriptions: [], topics: new Map(), announceAt: 0, gap: 100, closed: false });
   }
 
   /** Join the group; resolves once the first announcement has left. */
@@ -75,13 +76,14 @@ export class Client {
     this.multicast.addMembership(this.group.address, this.host);
     if (this.host) this.unicast.setMulticastInterface(this.host);
     this.unicast.on("message", (bytes, from) => this.receive(bytes, from, false)).on("error", () => this.count("failed"));
-    this.multicast.on("message", (bytes, from) => this.receive(bytes, from, true));
+    this.multicast.on("message", (bytes, from) => this.receive(bytes, from, true)).on("error", () => this.count("failed"));
     this.timer = setInterval(() => this.tend(Date.now()), 10);
     this.tend(Date.now());
   }
 
   /** Call a handler with each message of the topics that match a pattern. */
   subscribe(pattern, handler) {
+    if (!pattern || Buffer.byteLength(JSON.stringify(pattern)) > PATTERN) throw new RangeError(`no pattern: ${pattern}`);
     this.subscriptions.push({ pattern, handler });
     Object.assign(this, { announceAt: 0, gap: 100 });
   }
@@ -111,6 +113,7 @@ export class Client {
   async close() {
     while ([...this.peers.values()].some((peer) => peer.waiting.size)) await new Promise((done) => setTimeout(done, 10));
     clearInterval(this.timer);
+    this.closed = true; // an answer after the goodbye would make this client known again
     for (const peer of [...this.peers.values(), ...this.peers.values()]) this.tell(peer, "goodbye");
     this.discover(this.group, this.beacon, 0, "goodbye");
     await new Promise((done) => setTimeout(done, 20));
@@ -128,15 +131,28 @@ export class Client {
     this.unicast.send([Buffer.from(`${JSON.stringify({ glue, ...header })}\n`), body], to.port, to.address);
   }
 
-  discover(to, ownToken, echo, kind, { want = [null, null], called = [], first = 0 } = {}) {
-    const operations = this.subscriptions.slice(first).map(({ pattern }) => `+${pattern}`);
+  discover(to, ownToken, echo, kind, { want = [null, null], called = [], part = null } = {}) {
+    const operations = this.subscriptions.map(({ pattern }) => `+${pattern}`);
     const log = { version: this.subscriptions.length, previous: 0, base: 0 };
     while (KINDS.includes(kind) && JSON.stringify(operations).length > 380) operations.shift();
     let body = "";
     if (KINDS.includes(kind)) body = { name: this.name, interval_ms: 1000, epoch: 0, ...log, operations };
-    if (kind === "operations") body = { epoch: 0, first, last: true, operations };
+    if (kind === "operations") body = { epoch: 0, ...part };
     const entry = [ownToken, echo, ...want, ...called, kind];
     this.send(to, { discovery: entry }, Buffer.from(body && JSON.stringify(body)));
+  }
+
+  /** Send the operations from `first` on, in frames that fit a datagram. Who lacks more then asks again. */
+  reply(peer, first) {
+    for (let left = peer.proven ? REPLIES : 1, last = false; !last; left--) {
+      const rest = this.subscriptions.slice(first).map(({ pattern }) => `+${pattern}`);
+      let count = 1;
+      while (count < rest.length && Buffer.byteLength(JSON.stringify(rest.slice(0, count + 1))) <= OPERATIONS) count++;
+      last = left === 1 || count >= rest.length;
+      const part = { first, last, operations: rest.slice(0, count) };
+      this.discover(peer.from, peer.token, peer.echo, "operations", { part });
+      first += count;
+    }
   }
 
   tell(peer, kind) {
@@ -159,6 +175,7 @@ export class Client {
     let peer = this.peers.get(id);
     const isNew = !peer;
     if (isNew && !KINDS.includes(kind)) return;
+    if (isNew && this.peers.size >= PEERS) return this.count("too many peers");
     if (isNew) this.peers.set(id, (peer = new Peer(id, life, from, ++this.channels)));
     if (peer.life !== life || place(peer.from) !== place(from)) {
       const known = peer.candidate;
@@ -183,7 +200,8 @@ export class Client {
       if (echo === peer.token) this.peers.delete(id);
       else Object.assign(peer, { heard: Date.now() - 0.7 * peer.lease, probeAt: 0 });
     } else if (isCount(epoch) && isCount(version)) {
-      if (peer.credit-- > 0) this.discover(from, peer.token, peer.echo, epoch ? "answer" : "operations", { first: version });
+      if (epoch) this.tell(peer, "answer");
+      else if (peer.credit-- > 0) this.reply(peer, version);
     } else if ((kind === "probe" && entry[4] === this.id) || kind === "call") this.tell(peer, "answer");
     else if (kind === "announce" && (isNew || entry.length > 5)) this.tell(peer, "answer");
     else if (kind === "announce" && !peer.proven) this.tell(peer, "probe");
@@ -191,7 +209,7 @@ export class Client {
   }
 
   /** Apply the operations on a peer's interests. */
-  follow(peer, { epoch, version = 0, base = 0, first, operations }) {
+  follow(peer, { epoch, first, version = 0, base = first === undefined ? 0 : 1, operations }) {
     if (!isCount(epoch) || !Array.isArray(operations) || epoch < peer.epoch) return;
     if (epoch > peer.epoch) Object.assign(peer, { epoch, version: 0, announced: 0, base, interests: new Set() });
     let number = first ?? version - operations.length;
@@ -243,6 +261,7 @@ export class Client {
   // ------------------------------------------------------------------------------------------------ receiving
 
   receive(bytes, from, isMulticast) {
+    if (this.closed) return;
     try {
       const [header, body] = split(bytes, HEADER);
       const [version, network, sender, life] = header.glue;
@@ -263,8 +282,11 @@ export class Client {
     const [kind, ...n] = transport;
     if (!n.every(isCount)) throw new Error("malformed entry");
     const open = (number) => {
-      if (!peer.channels.has(number)) peer.channels.set(number, { number, next: 0, held: new Map(), parts: null });
-      return peer.channels.get(number);
+      const channel = peer.channels.get(number) ?? { number, next: 0, held: new Map(), parts: null };
+      peer.channels.delete(number);
+      peer.channels.set(number, channel); // the last: the longest unused makes place
+      if (peer.channels.size > CHANNELS) peer.channels.delete(peer.channels.keys().next().value);
+      return channel;
     };
     if (kind === "data" || (kind === "group" && peer.channels.has(n[5]))) {
       if (n[2]) this.acknowledged(peer, n[2], n[3], 4096, []);

@@ -20,7 +20,7 @@ from tests.support.lan import Ear, Lan
 from tests.support.namespaces import needs_namespaces, segment
 
 LANGUAGES = ("c", "node")
-RENEWAL = Path(__file__).with_name("renewal.mjs")
+SCRIPTS = Path(__file__).parent
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -64,8 +64,9 @@ def exchange(program: Program, python: glue.Endpoint, count: int) -> None:
     assert len(numbers) == len(set(numbers))
 
 
-def test_the_client_in_javascript_sends_again_what_is_held_behind_a_gap_that_it_gives_up() -> None:
-    done = subprocess.run([node(), str(RENEWAL)], capture_output=True, text=True, timeout=PATIENCE)
+@pytest.mark.parametrize("script", ["renewal", "limits"])
+def test_the_client_in_javascript_keeps_its_promises_without_a_network(script: str) -> None:
+    done = subprocess.run([node(), str(SCRIPTS / f"{script}.mjs")], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -1,0 +1,43 @@
+// What the client in JavaScript sends and keeps at its limits, and after its goodbye, without a network.
+import assert from "node:assert/strict";
+import { PEER, alive, client, hear, sent } from "./trial.mjs";
+
+// A peer learns many patterns from frames that each fit a datagram.
+const patterns = Array.from({ length: 100 }, (_, number) => `house/floor-1/room-${number}/temperature`);
+for (const pattern of patterns) client.subscribe(pattern, () => {});
+alive();
+const peer = client.peers.get(PEER);
+peer.proven = true;
+sent.length = 0;
+hear("discovery", [5, 0, 0, 10, "want"], "");
+const told = sent.splice(0);
+assert.ok(told.length > 1 && told.every((text) => text.length <= 1472));
+const parts = told.map((text) => JSON.parse(text.split("\n")[1]));
+assert.deepEqual(parts.flatMap(({ operations }) => operations), patterns.slice(10).map((pattern) => `+${pattern}`));
+assert.deepEqual(parts.map(({ last }) => last), [...parts.slice(1).map(() => false), true]);
+for (const [at, { first }] of parts.entries()) assert.equal(first, at ? parts[at - 1].first + parts[at - 1].operations.length : 10);
+assert.throws(() => client.subscribe("x".repeat(600), () => {}), RangeError);
+
+// Channels that a publisher has left do not pile up, and the ones in use stay.
+const bundle = (sequence) => `{"groups":[{"topic":"${patterns[0]}","sequence":${sequence},"at":0,"length":1}]}\nx`;
+for (let number = 1; number <= 2000; number++) {
+  hear("transport", ["data", 0, 0, 0, 0, 0, number, 0], bundle(2 * number));
+  hear("transport", ["data", 0, 0, 0, 0, 0, 1, number], bundle(2 * number + 1));
+}
+assert.equal(peer.channels.size, 256);
+assert.equal(peer.channels.get(1).next, 2001);
+
+// Strangers do not fill the memory.
+const stranger = { name: "stranger", interval_ms: 1000, epoch: 0, version: 0, previous: 0, base: 0, operations: [] };
+for (let number = 0; number < 2000; number++)
+  hear("discovery", [5, 0, null, null, "announce"], stranger, true, `${number}`.padStart(16, "0"));
+assert.deepEqual([client.peers.size, client.counts["too many peers"], client.peers.has(PEER)], [1024, 977, true]);
+
+// After its goodbye it answers nobody, so nobody takes it for alive again.
+sent.length = 0;
+const closed = client.close();
+const goodbyes = sent.splice(0);
+assert.ok(goodbyes.every((text) => JSON.parse(text.split("\n")[0]).discovery.at(-1) === "goodbye"));
+hear("discovery", [6, 0, null, null, PEER, "call"], { name: "kitchen", interval_ms: 1000, epoch: 0, operations: [] });
+await closed;
+assert.deepEqual(sent, []);
