@@ -75,24 +75,31 @@ def _check(dtype: Any) -> None:
 
 
 def _dtype(told: Any) -> Any:
-    dtype = np.dtype(told if isinstance(told, str) else _fields(told))
+    dtype = np.dtype(told) if isinstance(told, str) else _structure(told)
     _check(dtype)
     return dtype
 
 
-def _fields(told: Any, depth: int = 0) -> list[tuple[Any, ...]]:
-    """The fields of a structured type."""
+def _structure(told: Any, depth: int = 0) -> Any:
+    """A structured type. Its padding is told as fields without a name."""
     if not isinstance(told, list) or depth > DEPTH:
         raise ValueError("dtype")
-    fields: list[tuple[Any, ...]] = []
+    columns: tuple[list[Any], ...] = [], [], [], []
+    size = 0
     for field in told:
         if not isinstance(field, list) or len(field) not in (2, 3):
             raise ValueError("dtype")
         name, kind, *shape = field
-        if isinstance(name, list):
-            name = tuple(name)
-        fields.append((name, kind if isinstance(kind, str) else _fields(kind, depth + 1), *map(tuple, shape)))
-    return fields
+        title, name = name if isinstance(name, list) else (None, name)
+        inner = np.dtype(kind) if isinstance(kind, str) else _structure(kind, depth + 1)
+        inner = np.dtype((inner, tuple(shape[0]))) if shape else inner
+        if name != "":
+            for column, one in zip(columns, (name, title, inner, size), strict=True):
+                column.append(one)
+        size += inner.itemsize
+    fields: Any = dict(zip(("names", "titles", "formats", "offsets"), columns, strict=True))
+    fields["itemsize"] = size
+    return np.dtype(fields)
 
 
 def make(_: str) -> ArrayCodec:

@@ -58,7 +58,11 @@ TYPES: Final = {
 """Payload types, by module and name, that choose their codec."""
 
 _NUMBERS: Final = {one.name: number for number, one in BUILT_IN.items()}
+UNKNOWN_LIMIT: Final = 256
+"""Names of unknown codecs in received messages that are remembered: to look for one takes milliseconds."""
+
 _loaded: dict[str, Codec] = {}
+_unknown: set[str] = set()
 _types: dict[type, str] = {}
 
 
@@ -77,6 +81,7 @@ def register(codec: Codec, *types: type) -> None:
     if name in _NUMBERS:
         raise ConfigurationError(f"codec {name!r}: glue has a codec of this name; choose another one")
     _loaded[name] = codec
+    _unknown.discard(name)
     _types.update(dict.fromkeys(types, name))
 
 
@@ -104,7 +109,16 @@ def codec_of_tag(tag: int | str) -> Codec:
     """The codec that the wire calls so. Raises likewise."""
     if isinstance(tag, str) and tag in _NUMBERS:
         raise UnknownCodecError(f"codec {tag!r}: its number belongs here, not its name")
-    return codec_named(name_of_tag(tag))
+    name = name_of_tag(tag)
+    if name in _unknown and name not in _loaded:
+        raise _is_unknown(name)
+    try:
+        return codec_named(name)
+    except UnknownCodecError:
+        if len(_unknown) >= UNKNOWN_LIMIT:
+            _unknown.clear()
+        _unknown.add(name)
+        raise
 
 
 def codec_of_type(kind: type) -> str | None:
@@ -134,8 +148,12 @@ def _load(name: str) -> Codec:
         if getattr(codec, "name", None) != name:
             raise UnknownCodecError(f"codec {name!r}: the entry point {point.value!r} gives one of another name")
         return codec
+    raise _is_unknown(name)
+
+
+def _is_unknown(name: str) -> UnknownCodecError:
     known = ", ".join(sorted({*_NUMBERS, *_loaded}))
-    raise UnknownCodecError(f"codec {name!r} is unknown here; known are {known}; glue.codecs.register adds one")
+    return UnknownCodecError(f"codec {name!r} is unknown here; known are {known}; glue.codecs.register adds one")
 
 
 def _load_built_in(wanted: _BuiltIn) -> Codec:

@@ -227,6 +227,32 @@ def test_an_installed_codec_is_loaded_once_and_has_the_name_that_it_offers(monke
         codecs.codec_named("false")
 
 
+def test_an_unknown_codec_of_received_messages_is_looked_for_once_and_found_once_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def entry_points(group: str, name: str) -> list[Any]:
+        asked.append(name)
+        return []
+
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    monkeypatch.setattr(registry, "_unknown", set())
+    monkeypatch.setattr(registry, "_loaded", {})
+    for _ in range(3):
+        with pytest.raises(codecs.UnknownCodecError, match="'seldom' is unknown here"):
+            registry.codec_of_tag("seldom")
+    assert asked == ["seldom"]
+    with pytest.raises(codecs.UnknownCodecError):
+        codecs.codec_named("seldom")  # a publisher's own: it may have been installed meanwhile
+    codecs.register(Plain("seldom"))
+    assert registry.codec_of_tag("seldom").name == "seldom"
+    for number in range(1000):
+        with pytest.raises(codecs.UnknownCodecError):
+            registry.codec_of_tag(f"{number}")
+    assert len(registry._unknown) <= registry.UNKNOWN_LIMIT == 256
+
+
 @pytest.mark.parametrize(("package", "is_missing"), [("cbor2", True), ("cbor2.x", True), (None, True), ("os2", False)])
 def test_only_the_library_of_a_codec_is_an_extra(
     package: str | None, is_missing: bool, monkeypatch: pytest.MonkeyPatch

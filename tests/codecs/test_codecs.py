@@ -49,6 +49,9 @@ ARRAYS = {
     "fixed strings": np.array(["a", "bc"]),
     "structures": np.array([(1, (2.0, 3.0))], [("a", "<i4"), ("b", "<f8", (2,))]),
     "structures within": np.array([((1, 2), 3)], [("p", [("x", "<i2"), ("y", "<i2")]), ("z", "<i8")]),
+    "structures with padding": np.array([(1, (2, 3), 4)], np.dtype("i1, (2,)i4, i2", align=True)),
+    "some of the fields": np.array([(1, 2, 3)], [("a", "<i2"), ("b", "<i8"), ("c", "<i2")])[["a", "c"]],
+    "fields with titles": np.array([(1, 2)], [(("height in m", "h"), "<i2"), ("w", "<i8")]),
 }
 
 
