@@ -31,7 +31,7 @@ def ordered(messages: Iterable[Published]) -> Iterator[Published]:
         heapq.heappush(waiting.setdefault(stream, []), (message.sequence, message))
         heapq.heappush(turns, (message.time_ns, stream))
         held += len(message.payload)
-        while turns[0][0] <= message.time_ns - WINDOW_NS or held > HELD_BYTES:
+        while turns and (turns[0][0] <= message.time_ns - WINDOW_NS or held > HELD_BYTES):
             first = _take(turns, waiting)
             held -= len(first.payload)
             yield first

@@ -121,6 +121,8 @@ class Ring:
         frames = 0
         if not self._ready():
             select.select([self._socket], [], [], timeout)
+            if not self._ready():  # an error, as of an interface that went down, would end each wait until it is read
+                self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         for _ in range(BLOCKS):
             if not self._ready():
                 break

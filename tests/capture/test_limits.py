@@ -56,6 +56,8 @@ def test_messages_that_are_too_large_to_wait_take_turns_early(
     found = [(one.sequence, left) for one in ordering.ordered(source())]
     assert [number for number, _ in found] == [1, 2]
     assert found[0][1] == 1
+    alone = [*ordering.ordered(iter([published(1, 1, 11), published(2, 2, 11)]))]
+    assert [one.sequence for one in alone] == [1, 2]  # nothing is left to wait behind
     waited = [*ordering.ordered(iter([published(1, 1, size), published(2, 2, size), published(3, 3, 1)]))]
     assert [one.sequence for one in waited] == [1, 2, 3]
 

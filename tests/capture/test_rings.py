@@ -41,6 +41,7 @@ class Played:
         self.is_closed = False
         self.program = b""
         self.drops = [3, 4]
+        self.errors: list[str] = []
 
     def setsockopt(self, level: int, option: int, value: Any) -> None:
         if option == module.SO_ATTACH_FILTER:
@@ -48,7 +49,10 @@ class Played:
             self.program = ctypes.string_at(at, 8 * count)
         self.options.append((level, option, value))
 
-    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+    def getsockopt(self, level: int, option: int, size: int = 0) -> bytes:
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_ERROR):
+            self.errors.clear()
+            return b""
         assert (level, option) == (module.SOL_PACKET, module.PACKET_STATISTICS)
         return struct.pack("=III", 100, self.drops.pop(0), 0)[:size]
 
@@ -115,6 +119,16 @@ def test_frames_are_read_block_by_block_and_the_blocks_given_back(monkeypatch: p
 
     assert opened.read(0.0, write_and_fill) == 3
     assert [at // 1_000_000_000 for at, *_ in found] == [2, 0, 1]  # each block once in a call
+
+
+def test_an_interface_that_goes_down_is_waited_for_and_not_asked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, _ = ring(monkeypatch)
+    opened._socket.errors.append("network is down")
+    ended_early: list[bool] = []
+    monkeypatch.setattr(select, "select", lambda *_: ended_early.append(bool(opened._socket.errors)))
+    for _ in range(3):
+        assert opened.read(0.5, lambda *_: None) == 0
+    assert ended_early == [True, False, False]
 
 
 def test_drops_add_up_and_closing_releases_all(monkeypatch: pytest.MonkeyPatch) -> None:
