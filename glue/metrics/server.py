@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET, AF_INET6
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Self
 
@@ -51,8 +53,14 @@ class MetricsServer:
                 """Log nothing: a scrape is no news."""
 
         class Server(ThreadingHTTPServer):
+            address_family = AF_INET6 if ":" in host else AF_INET
             daemon_threads = True
             allow_reuse_address = True
+
+            def server_bind(self) -> None:
+                """Bind without asking name servers for this host's name, which may take long where there are none."""
+                TCPServer.server_bind(self)
+                self.server_name, self.server_port = host, self.server_address[1]
 
         try:
             self._server = Server((host, port), Handler)

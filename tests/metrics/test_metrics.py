@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -76,6 +77,18 @@ def test_the_server_answers_scrapes_and_nothing_else() -> None:
         caught.value.close()
         with pytest.raises(PortInUseError, match="choose another port"):
             MetricsServer(lambda: "", port=server.port)
+
+
+def test_the_server_answers_over_ipv6_too_and_asks_no_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(name: str = "") -> str:
+        raise AssertionError(f"{name} was looked up")
+
+    monkeypatch.setattr(socket, "getfqdn", ask)
+    with (
+        MetricsServer(lambda: "glue_peers 1\n", *parse_address("[::1]:0")) as server,
+        urllib.request.urlopen(f"http://[::1]:{server.port}/metrics", timeout=PATIENCE) as answer,
+    ):
+        assert answer.read() == b"glue_peers 1\n"
 
 
 @pytest.mark.parametrize(
