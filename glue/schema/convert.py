@@ -188,7 +188,7 @@ def _union(arguments: Sequence[Any], where: str, depth: int) -> tuple[Schema, Co
         for _, make in parts:
             try:
                 return make(value)
-            except MismatchedValueError:
+            except (TypeError, ValueError):  # also of a class that checks its fields itself
                 continue
         raise MismatchedValueError(f": expected one of {len(parts)} types, got {_shown(value)}")
 

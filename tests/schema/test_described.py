@@ -72,6 +72,16 @@ def test_a_value_is_made_of_json(kind: Any, value: Any, made: Any) -> None:
     assert (found, type(found)) == (made, type(made))
 
 
+def test_a_union_goes_on_to_the_next_type_when_a_class_refuses_its_own_fields() -> None:
+    def check(self: Any) -> None:
+        if self.x > 1.0:
+            raise ValueError("a share is at most 1")
+
+    share = make_dataclass("Share", [("x", float)], namespace={"__post_init__": check})
+    convert = described(share | Point)[1]
+    assert [type(convert({"x": x})) for x in (0.5, 7.0)] == [share, Point]
+
+
 Line = make_dataclass("Line", [("points", list[Point]), ("names", dict[str, Point])])
 UNFIT: list[tuple[Any, Any, str]] = [
     (int, "x", ": expected an integer, got 'x'"), (int, True, ": expected an integer, got True"),
