@@ -19,6 +19,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -193,19 +194,23 @@ def show(arguments: argparse.Namespace, output: CommandOutput, what: str) -> int
         except glue.NoResponderError:
             print("glue mqtt: no door is known on this network", file=sys.stderr)
             return common.FAILURE
-        if not any(reply.payload for reply in replies):
-            print(f"glue mqtt: no {what} at {len(replies)} door{'s' * (len(replies) != 1)}", file=sys.stderr)
-        for reply in sorted(replies, key=lambda reply: reply.responder):
-            for one in reply.payload:
+        answers = [(reply.responder, reply.payload) for reply in replies if isinstance(reply.payload, list)]
+        silent = sorted(reply.responder for reply in replies if not isinstance(reply.payload, list))
+        if silent:
+            print(f"glue mqtt: no answer of {', '.join(map(printable, silent))}", file=sys.stderr)
+        if not any(told for _, told in answers):
+            print(f"glue mqtt: no {what} at {len(answers)} door{'s' * (len(answers) != 1)}", file=sys.stderr)
+        for door, told in sorted(answers, key=itemgetter(0)):
+            for one in filter(lambda one: isinstance(one, dict), told):
                 words = [
                     f"{name} {value}" for name, value in one.items() if name != "client" and value not in (None, "")
                 ]
                 text = (
-                    f"{printable(one['client']):24} at {printable(reply.responder)}: {', '.join(map(printable, words))}"
+                    f"{printable(str(one.get('client'))):24} at {printable(door)}: {', '.join(map(printable, words))}"
                 )
                 fields = {name: one.get(name) for name in FIELDS[what]}
-                output.event(what[:-1], text, door=reply.responder, **fields)
-    return common.SUCCESS
+                output.event(what[:-1], text, door=door, **fields)
+    return common.FAILURE if silent else common.SUCCESS
 
 
 def set_password(path: Path, user: str, delete: bool) -> int:

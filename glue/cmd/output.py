@@ -14,6 +14,7 @@ import base64
 import codecs
 import io
 import json
+import math
 import os
 import sys
 import threading
@@ -21,10 +22,13 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from glue.cmd.progress import Progress
+from glue.spying.fields import brief
 
 RESERVED = ("glue", "format", "event", "endpoint")
 """Members of every JSON object, which no event may have as a field."""
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+DEPTH = 64
+"""Levels of a payload that programs are told, where JSON cannot carry all of it."""
 SHOWN_LENGTH = 80
 """Characters of a name or a payload that people are shown."""
 
@@ -57,7 +61,7 @@ class CommandOutput:
         """
         if self.json:
             whose = {} if self.endpoint is None else {"endpoint": self.endpoint}
-            self.write(json.dumps({**self._form, "event": event, **whose, **fields}, default=str) + "\n")
+            self.write(_encoded({**self._form, "event": event, **whose, **fields}) + "\n")
         elif text is not None:
             self.write(text + "\n")
 
@@ -103,6 +107,27 @@ class CommandOutput:
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self._coloured else text
 
 
+def _encoded(event: dict[str, Any]) -> str:
+    """Encode an event as JSON; of a payload that JSON cannot carry, what a codec decoded, it has the texts."""
+    try:
+        return json.dumps(event, default=str, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):  # a key that is no text, a number that is none, or too deep
+        return json.dumps(_plain(event, 0), default=str)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """Return a value that JSON can carry."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    if depth > DEPTH:
+        return brief(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(inner, depth + 1) for key, inner in value.items()}
+    return [_plain(inner, depth + 1) for inner in value]
+
+
 def printable(text: str, length: int = SHOWN_LENGTH) -> str:
     """Make text from the network safe for a terminal: one line, no control characters, shortened."""
     shortened = text if len(text) <= length else text[: length - 1] + "…"
@@ -110,9 +135,17 @@ def printable(text: str, length: int = SHOWN_LENGTH) -> str:
 
 
 def payload_text(payload: Any, length: int = SHOWN_LENGTH) -> str:
-    """Format a payload for people: JSON values as JSON (strings without quotes), bytes as UTF-8 text or else in hex."""
+    """Format a payload for people: JSON values as JSON (strings without quotes), bytes as UTF-8 text or else in hex.
+
+    What is no JSON value, such as an array of a codec, is shown as Python writes it.
+    """
+    if isinstance(payload, str):
+        return printable(payload, length)
     if not isinstance(payload, bytes):
-        return printable(payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False), length)
+        try:
+            return printable(json.dumps(payload, ensure_ascii=False), length)
+        except (TypeError, ValueError, RecursionError):
+            return printable(brief(payload), length)
     start = payload[: 4 * length]  # enough for the length; a character cut at the end is no error
     try:
         return printable(codecs.getincrementaldecoder("utf-8")().decode(start), length)

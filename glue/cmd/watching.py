@@ -9,13 +9,12 @@ from typing import Any, Final
 
 import glue
 from glue.cmd.losses import Losses
-from glue.cmd.output import payload_fields, payload_text, printable
+from glue.cmd.output import payload_fields, payload_text
 from glue.codecs import codec_named, name_of_tag
 from glue.discovery.inquiry import Inquiry
 from glue.endpoint.inquiring import answered, begin
 from glue.schema import PUBLISH, SUBSCRIBE
 from glue.spying.bus import Bus, Sample, Topic
-from glue.spying.fields import brief
 from glue.spying.roles import Announced, Roles
 from glue.sync.sampling import sample
 from glue.topics.samples import CODEC, SIZE
@@ -158,11 +157,7 @@ def publishers_of(topic: Topic, roles: Roles) -> list[str]:
 
 def shown_value(topic: Topic, length: int) -> str:
     """The last value of a topic in one line for people."""
-    value = value_of(topic)
-    try:
-        return payload_text(value, length)
-    except (TypeError, ValueError, RecursionError):  # an array, or a value that is nested too deep
-        return printable(brief(value), length)
+    return payload_text(value_of(topic), length)
 
 
 def some(names: Sequence[str], most: int = 2) -> str:

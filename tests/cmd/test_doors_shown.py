@@ -51,6 +51,9 @@ def test_clients_of_doors_are_lines(monkeypatch: pytest.MonkeyPatch, capsys: Cap
     empty = [SimpleNamespace(responder="north", payload=[])]
     assert shown(empty, "clients")[:3] == (0, "", "glue mqtt: no clients at 1 door\n")
     assert shown(empty * 2, "sessions")[:3] == (0, "", "glue mqtt: no sessions at 2 doors\n")
+    late = SimpleNamespace(responder="west", payload=None, error=glue.RequestTimeoutError("too late"))
+    code, out, err, _ = shown([late, *replies], "clients")
+    assert (code, err, len(out.splitlines())) == (1, "glue mqtt: no answer of west\n", 2)
     assert shown(glue.NoResponderError("x"), "clients")[:3] == (1, "", "glue mqtt: no door is known on this network\n")
 
 

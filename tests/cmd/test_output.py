@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import os
@@ -57,6 +58,8 @@ def test_what_came_from_the_network_cannot_command_the_terminal() -> None:
         (b"\x00\xff", "00 ff"),
         (b"\xc3\xbc" * 300, "ü" * 79 + "…"),
         (b"", ""),
+        ({"a": b"x"}, "{'a': b'x'}"),
+        ({(1, 2): 3}, "{(1, 2): 3}"),
     ],
 )
 def test_payloads_are_shown_as_what_they_are(payload: object, text: str) -> None:
@@ -67,6 +70,33 @@ def test_programs_are_told_how_bytes_are_written() -> None:
     assert payload_fields({"a": 1}) == {"payload": {"a": 1}}
     assert payload_fields(b"text") == {"payload": "text", "payload_encoding": "utf-8"}
     assert payload_fields(b"\xff") == {"payload": "/w==", "payload_encoding": "base64"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ({"a": b"x"}, {"a": "b'x'"}),
+        ({b"k": {2: 1.5}}, {"b'k'": {"2": 1.5}}),
+        ([1.0, float("nan"), float("-inf")], [1.0, "nan", "-inf"]),
+        ({"at": datetime.date(2026, 11, 29)}, {"at": "2026-11-29"}),
+    ],
+)
+def test_payloads_of_codecs_are_told_to_programs_as_json(payload: object, told: object) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    stream = io.StringIO()
+    CommandOutput(stream, True, lambda: None, "endpoint").event("message", None, **payload_fields(payload))
+    assert json.loads(stream.getvalue(), parse_constant=refuse)["payload"] == told
+
+
+def test_a_payload_that_is_nested_without_end_is_told_as_far_as_it_goes() -> None:
+    payload: list[object] = []
+    for _ in range(100_000):
+        payload = [payload]
+    stream = io.StringIO()
+    CommandOutput(stream, True, lambda: None, "endpoint").event("message", payload_text(payload), payload=payload)
+    assert json.loads(stream.getvalue())["event"] == "message"
 
 
 def test_tables_align_words_left_and_numbers_right() -> None:
