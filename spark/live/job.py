@@ -113,6 +113,8 @@ class Live:
             batch.unpersist()
         marks[str(number)] = mark
         latest = max(mark["latest_ns"] for mark in marks.values())
+        for known in marks.values():  # a batch of late frames or faults alone is as old as the frames beside it
+            known["latest_ns"] = known["latest_ns"] or latest
         self._forget(marks, latest)
         self._write(marks)
         kept = sum(mark["frames"] for mark in marks.values())

@@ -109,6 +109,15 @@ def test_what_is_older_than_the_report_is_deleted(tmp_path: Path) -> None:
     assert sorted(json.loads((tmp_path / "batches.json").read_text())) == ["1", "2", "3"]
 
 
+def test_a_batch_of_late_frames_and_faults_alone_is_told_as_long_as_the_frames_beside_it(tmp_path: Path) -> None:
+    live = Rounds(tmp_path, keep=100.0)
+    live.round(0, mark(0, 0, 0))  # such as a file that was deleted before it was read
+    live.round(1, mark(1000, 1010))
+    assert live.round(2, mark(0, 0, 0, late=7))[-2:] == [("analyse", ["0", "1", "2"], 1002), "the result"]
+    assert live.round(3, mark(1110, 1118))[-2:] == [("analyse", ["0", "1", "2", "3"], 1110), "the result"]
+    assert live.round(4, mark(1119, 1119))[-2:] == [("analyse", ["3", "4"], 1110), "the result"]
+
+
 def test_once_everything_is_told_though_it_is_not_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     live = Rounds(tmp_path, once=True, every=1.0)
     monkeypatch.setattr("time.monotonic", iter(range(0, 1000, 50)).__next__)
