@@ -139,7 +139,7 @@ def files_rows(files: pa.Table) -> list[Row]:
 def write_tables(result: Result, directory: Path) -> None:
     """Write each table as Parquet, and the whole result as `analysis.json`, into a directory, which is made if missing.
 
-    Each file appears complete.
+    Each file appears complete. The file of a table without rows is removed, as it would be of an earlier result.
     """
     tables = directory / "tables"
     tables.mkdir(parents=True, exist_ok=True)
@@ -147,6 +147,9 @@ def write_tables(result: Result, directory: Path) -> None:
         if isinstance(rows, list) and rows:
             with replaced(tables / f"{name}.parquet") as fresh:
                 pq.write_table(pa.Table.from_pylist(rows), fresh)
+    for name in {*EMPTY, "sealed"}:
+        if not result.get(name):
+            (tables / f"{name}.parquet").unlink(missing_ok=True)
     with replaced(directory / "analysis.json") as fresh:
         fresh.write_text(json.dumps(result, separators=(",", ":"), allow_nan=False))
 

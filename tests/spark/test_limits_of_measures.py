@@ -248,6 +248,7 @@ def test_an_analysis_is_collected_by_name_in_order_up_to_the_most_rows(monkeypat
 
 def test_tables_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     found = {"trace": {"points": ["p"]}, "pairs": [{"lost": 3}], "rhythm": []}
+    write_tables({**found, "rhythm": [{"x": 1}], "sealed": [{"y": 2}]}, tmp_path / "new" / "report")  # an earlier one
     for _ in range(2):
         write_tables(found, tmp_path / "new" / "report")
     report = tmp_path / "new" / "report"
