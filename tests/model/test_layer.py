@@ -1,25 +1,25 @@
-"""The layer of models: what happens to the questions of a model that is closed in the same pass."""
+"""The layer of models: questions of a model that is closed in the same pass, and messages that come back."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
 
-from glue.contract import Publication
+from glue.contract import Delivery, Publication
 from glue.model import Ask, CloseModel, OpenModel, Replicated
 from glue.model.consensus import ConsensusSettings, Role
 from glue.model.mergeable import Prefixes
-from glue.model.questions import Refused, Write
+from glue.model.questions import Refused, Synchronize, Write
 from glue.model.requests import ModelOptions
 from glue.model.state import Set
 from glue.model.storage import MemoryStorage
 
 
-def opening() -> OpenModel:
+def opening(mergeable: dict[str, str] | None = None) -> OpenModel:
     storage = MemoryStorage(Random(1))
     options = ModelOptions(
-        consensus=ConsensusSettings(voters=1), storage=storage, stored=storage.load(), mergeable=Prefixes({}),
-        delta_file=None, deltas=[], names={},
+        consensus=ConsensusSettings(voters=1), storage=storage, stored=storage.load(),
+        mergeable=Prefixes(mergeable or {}), delta_file=None, deltas=[], names={},
     )  # fmt: skip
     return OpenModel("plant", options, 1e9)
 
@@ -37,3 +37,22 @@ def test_a_model_that_is_closed_right_after_a_write_sends_nothing_more_and_answe
     up: list[Any] = layer.receive(now, [])[0]
     assert [(one.token, one.answer) for one in up] == [(token, Refused("the model was closed", unreachable=True))]
     assert not any(isinstance(one, Publication) for one in down)
+
+
+def test_a_replica_does_not_take_its_own_messages_for_those_of_another_one() -> None:
+    layer = Replicated(endpoint_id="a" * 16, incarnation=1, network_id=1, random=Random(1))
+    now, token = 100.0, "the question"
+    asked: Any = token
+    out = layer.send(now, [opening({"m/": "counter"}), Ask("plant", asked, Synchronize(), 2.0, 1e9)])
+    answers: list[Any] = []
+    while not answers:
+        back = [
+            Delivery(one.topic, one.payloads, None, "attic", "a" * 16, 1, 1, 0.0, False, ())
+            for one in out if isinstance(one, Publication)
+        ]  # fmt: skip
+        up, out = layer.receive(now, [*back])
+        answers += up
+        now = max(now + 0.001, min(layer.deadline, now + 1.0))
+    assert [(one.token, one.answer.reason) for one in answers] == [
+        (token, "no other endpoint of the model is in reach")
+    ]

@@ -231,3 +231,14 @@ def test_heartbeats_come_one_interval_after_the_latest_append() -> None:
     while not [one for one in member.get() if isinstance(one, Append)]:
         member.now = member.replica.deadline
     assert member.now - at == pytest.approx(SETTINGS.heartbeat)
+
+
+def test_reads_that_wait_at_a_leader_end_with_its_office_here_and_at_the_followers() -> None:
+    member = led()
+    ticket = member.replica.read(member.now)
+    member.get(("c", Forward(GROUP, life("c"), member.term, (7,), (None,))))
+    assert endings(member) == [], "a majority has to confirm the leader first"
+    said = member.addressed(member.append("b", member.term + 1, member.last))
+    assert endings(member) == [(ticket, Outcome.REFUSED, module.DEPOSED)]
+    (told,) = [(to, one.tickets, one.refusal) for to, one in said if isinstance(one, Forwarded)]
+    assert told == ("c", (7,), module.DEPOSED)

@@ -158,6 +158,12 @@ def test_each_call_that_waits_counts_and_ends_with_the_group() -> None:
     assert [one.answer for one in ends[:3]] == [Refused("the model was closed", unreachable=True)] * 3
     assert (ends[3].token, ends[3].answer) == (read, Refused("the model was closed", unreachable=True))
     assert (ends[4].token, ends[4].answer) == (removal, Unknown("the model was closed"))
+    merging = Bench(mergeable={"m/": "register"})
+    question = Synchronize()
+    assert merging.ask(question) == []
+    (end,) = merging.groups["attic"].close()[0]
+    assert isinstance(end, Answer)
+    assert (end.token, end.answer) == (question, Unknown("the model was closed"))
 
 
 def test_what_nobody_can_answer_is_refused_with_its_reason_when_its_time_is_over() -> None:
@@ -224,9 +230,13 @@ def test_a_lock_that_is_held_is_waited_for_or_refused() -> None:
     assert bench.answer(Write([AcquireLock("door", "you", 5000)]), 0.5) == Refused("held by me")
     patient = Write([AcquireLock("door", "you", 5000)], patient=True)
     assert bench.answer(patient, 0.5) == []
-    bench.up["attic"].clear()
-    assert isinstance(bench.answer(Write([ReleaseLock("door", "me")]), 0.5), Committed)
-    assert [type(one.answer) for one in bench.up["attic"] if one.token is patient] == [Committed]
+    next_one = Write([AcquireLock("door", "she", 5000)], patient=True)
+    assert bench.answer(next_one, 0.5) == []
+    for owner, waiter in (("me", patient), ("you", next_one)):  # each in its turn
+        bench.up["attic"].clear()
+        assert isinstance(bench.answer(Write([ReleaseLock("door", owner)]), 0.5), Committed)
+        got = [(one.token, type(one.answer)) for one in bench.up["attic"] if one.token in (patient, next_one)]
+        assert got == [(waiter, Committed)]
     assert isinstance(bench.answer(Write([AcquireLock("door", "me", 5000)], patient=True), 7.0), Committed), (
         "it ran out"
     )
@@ -275,13 +285,16 @@ def test_a_replica_whose_disk_fails_ends_its_calls_and_refuses_others(monkeypatc
         raise StorageFullError("no room")
 
     monkeypatch.setattr(storage, "sync", fail)
-    assert bench.answer(Write([Set("a", 1)]), 0.5) == Unknown("the storage failed: no room")
+    failed = Write([Set("a", 1)])
+    assert bench.answer(failed, 0.5) == Unknown("the storage failed: no room")
     assert group.failure(bench.now) == "the storage failed: no room"
     assert [group.status.role] == [Role.FOLLOWER]
     assert bench.answer(Read("a"), 0.0) == Refused("the storage failed: no room", unreachable=True)
     assert bench.now < group.deadline <= bench.now + 1.0
     monkeypatch.undo()
+    bench.up["attic"].clear()
     bench.run(5.0)
+    assert [one for one in bench.up["attic"] if one.token is failed] == [], "it was answered before"
     assert (group.failure(bench.now), group.status.role) == ("", Role.LEADER)
     assert isinstance(bench.answer(Write([Set("a", 2)])), Committed)
 

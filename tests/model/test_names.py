@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from glue.model.names import NAME_LIMIT, TOLD, Names, disagreement, id_of, missing, who_votes
+from glue.model.names import KNOWN, NAME_LIMIT, TOLD, Names, disagreement, id_of, missing, who_votes
 
 PEOPLE = ("attic", "cellar", "kitchen")
 
@@ -51,6 +51,16 @@ def test_names_from_others_are_bounded(content: Any, is_right: bool, learned: li
     assert [*names._known.values()] == learned
     for payload in (b'["name",["a"]]', b'["names",["a"]', b'["names",["a"],1]', b""):
         assert not names.take(payload)
+
+
+def test_the_names_learned_first_make_room_and_one_that_is_learned_again_stays() -> None:
+    names = known(*(f"host{number}" for number in range(KNOWN)))
+    names.learn(id_of("host0"), "host0")
+    names.learn(id_of("late"), "late")
+    names.learn(id_of("later"), "later")
+    there = [name for name in ("host0", "host1", "host2", "host3", "late", "later") if names.of(id_of(name)) == name]
+    assert there == ["host0", "host3", "late", "later"]
+    assert len(names._known) == KNOWN == 4096
 
 
 def test_a_name_that_is_known_is_not_learned_from_others() -> None:
