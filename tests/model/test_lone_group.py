@@ -159,7 +159,7 @@ def test_each_call_that_waits_counts_and_ends_with_the_group() -> None:
     assert (ends[3].token, ends[3].answer) == (read, Refused("the model was closed", unreachable=True))
     assert (ends[4].token, ends[4].answer) == (removal, Unknown("the model was closed"))
     merging = Bench(mergeable={"m/": "register"})
-    question = Synchronize()
+    question: Any = Synchronize()
     assert merging.ask(question) == []
     (end,) = merging.groups["attic"].close()[0]
     assert isinstance(end, Answer)
