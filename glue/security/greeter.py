@@ -14,7 +14,7 @@ from glue.security.hello import NO_ECHO, Hello, NewEpoch
 from glue.security.identity import Certificate
 from glue.security.key import Epoch, Key, with_epoch
 from glue.security.lives import Life, Lives
-from glue.security.proof import Prover
+from glue.security.proof import FIRST_NUMBERS, Prover
 from glue.security.rotation import Rotation
 from glue.security.sealer import Seal, SealedTrain, Sealer
 from glue.security.signing import is_signed
@@ -23,7 +23,8 @@ LIVES_OF_ONE: Final = 2
 """Lives kept of one identity: two endpoints may use the same by mistake, or one after the other."""
 
 MEMBERS: Final = 4096
-"""Certificates kept by endpoint id: of 1 kB at most, 4 MB."""
+"""Certificates kept by endpoint id: of 1 kB at most, 4 MB. Twice as many as there are lives, so that only those of
+members without a known life make room."""
 
 ASK_SPACING: Final = 0.01
 LONGEST_SPACING: Final = 4.0
@@ -111,17 +112,25 @@ class Greeter:
         proved = self._prover.check(hello.proof, life.salt, self._lives.challenge, revoked, address)
         if proved is None:
             return False
-        life.certificate, life.public = proved
+        life.certificate, life.public, life.incarnation = proved
         life.secret = None
         self.ends_at = min(self.ends_at, life.certificate.end)
         id = life.endpoint_id = blake2s(life.certificate.name.encode(), digest_size=8).hexdigest()
+        if len(self._prover.first_numbers) > FIRST_NUMBERS:
+            self._prover.forget_numbers({(one.endpoint_id, one.incarnation) for one in self._lives})
         if len(self.members) >= MEMBERS:
-            self.members.clear()  # they are met again, one by one
-            self.met.clear()
+            self._forget_the_absent()
         self.members[id] = life.certificate
         self.met[id] = (*[one for one in self.met.get(id, ()) if one is not life], life)[-LIVES_OF_ONE:]
         life.beginning = b'{"glue":[1,%d,"%s",' % (self._network_id, id.encode())
         return True
+
+    def _forget_the_absent(self) -> None:
+        """Forget the members of whom no life is known; a life that is known proves itself only once."""
+        find = self._lives.find
+        for id in [*self.members]:
+            if not any(find(life.salt) is life for life in self.met[id]):
+                del self.members[id], self.met[id]
 
     def hello(self, life: Life, address: Address, asks: bool) -> Train:
         """A hello for a life."""
@@ -187,6 +196,8 @@ class Greeter:
         others = tuple(one for one in self.met.pop(life.endpoint_id, ()) if one is not life)
         if others:
             self.met[life.endpoint_id] = others
+            if (certificate := others[-1].certificate) is not None:
+                self.members[life.endpoint_id] = certificate
         else:
             self.members.pop(life.endpoint_id, None)
         for address in [address for address, other in self._sealer.partners.items() if other is life]:

@@ -51,6 +51,7 @@ class Life:
         "granting",
         "heard",
         "held",
+        "incarnation",
         "is_fresh",
         "newest",
         "public",
@@ -74,6 +75,7 @@ class Life:
         self.public: bytes | None = None  # its key of X25519
         self.secret: bytes | None = None  # shared with it by X25519, once computed
         self.endpoint_id = ""  # of the name in the certificate
+        self.incarnation = 0  # of the endpoint, as it proved
         self.beginning = b"{"  # how its datagrams must begin: the id for the proved name
         self.held: deque[Held] = deque(maxlen=HELD)
         self.granting = Granting()

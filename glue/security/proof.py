@@ -9,7 +9,7 @@ have: unicast between two members is sealed with them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from hashlib import blake2s
 from struct import Struct
 from typing import Any, Final
@@ -25,7 +25,8 @@ _STATE: Final = Struct(">QQ")  # behind the X25519 key: the incarnation, and the
 _HELLO: Final = b"glue1 proof\0"
 
 FIRST_NUMBERS: Final = 8192
-"""Numbers kept of others, 200 bytes each: 1.6 MB."""
+"""Numbers kept of others, 200 bytes each: 1.6 MB. Four times as many as there are lives, so that only those of lives
+that are not known any more make room."""
 
 
 class Exchange:
@@ -88,8 +89,8 @@ class Prover:
 
     def check(
         self, proof: bytes, salt: bytes, challenge: bytes, revoked: tuple[str, ...], address: Address | None
-    ) -> tuple[Certificate, bytes] | None:
-        """Return the certificate and the X25519 key of a life; None, counted and told, for a wrong proof."""
+    ) -> tuple[Certificate, bytes, int] | None:
+        """Return certificate, X25519 key and incarnation of a life; None, counted and told, for a wrong proof."""
         found, cause = self._read(proof)
         if found is not None:
             certificate, state, signature = found
@@ -103,8 +104,9 @@ class Prover:
             elif not is_signed(certificate.public, signature, _HELLO + salt + state + challenge):
                 cause = f"not {name}"
             else:
-                self._note(name, *_STATE.unpack_from(state, PUBLIC_SIZE))
-                return certificate, state[:PUBLIC_SIZE]
+                incarnation, number = _STATE.unpack_from(state, PUBLIC_SIZE)
+                self._note(name, incarnation, number)
+                return certificate, state[:PUBLIC_SIZE], incarnation
         self.refuse(cause, address)
         return None
 
@@ -120,11 +122,12 @@ class Prover:
     def _note(self, name: str, incarnation: int, number: int) -> None:
         """Note from which bundle on this endpoint knows another life; a later meeting changes nothing."""
         known = blake2s(name.encode(), digest_size=8).hexdigest(), incarnation
-        if known in self.first_numbers:
-            return
-        if len(self.first_numbers) >= FIRST_NUMBERS:
-            self.first_numbers.clear()  # they are met again, one by one
-        self.first_numbers[known] = number
+        self.first_numbers.setdefault(known, number)
+
+    def forget_numbers(self, known: Container[tuple[str, int]]) -> None:
+        """Forget from which bundle on other lives than the `known` ones are known, by endpoint id and incarnation."""
+        for life in [life for life in self.first_numbers if life not in known]:
+            del self.first_numbers[life]
 
     def _read(self, proof: bytes) -> tuple[tuple[Certificate, bytes, bytes] | None, str]:
         """Return the certificate, the state of the life and the signature in a proof; or None and what is wrong."""

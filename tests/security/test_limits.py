@@ -12,7 +12,7 @@ import pytest
 
 from glue.contract import Train
 from glue.endpoint.core import id_of
-from glue.security import AES_GCM, greeter, new_key, proof, rotated, sealer
+from glue.security import AES_GCM, greeter, new_key, rotated, sealer
 from glue.security.blocks import LEAST, MOST
 from glue.security.granting import ENDINGS, PATIENCE, SETBACK, SPAN, TRIAL, Grant, Granting
 from glue.security.lives import HELD, LIFE_LIMIT, UNPROVEN_LIMIT, Life, Lives, is_pair
@@ -222,23 +222,37 @@ def test_a_life_is_asked_at_most_every_four_seconds_in_the_end() -> None:
     assert len(gaps) > 9
 
 
-def test_what_is_known_of_members_is_bounded_and_met_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_make_room_for_others_only_once_they_are_gone_and_are_met_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(greeter, "MEMBERS", 2)
-    monkeypatch.setattr(proof, "FIRST_NUMBERS", 2)
-    monkeypatch.setattr(sealer, "PARTNERS", 2)
-    hall, *others = (test_lives.Member(name, number) for number, name in enumerate(("hall", "a", "b", "c"), 1))
+    monkeypatch.setattr(greeter, "FIRST_NUMBERS", 2)
+    hall, *others = (test_lives.Member(name, number) for number, name in enumerate(("hall", "a", "b", "c", "d"), 1))
     wrapper = hall.layer.wrapper
     assert wrapper is not None
+    ids = [id_of(one.name) for one in others]
+    for other in others[:3]:
+        assert passed(other, hall, b"hello", to_all=True) == [b"hello"]
+    assert [*hall.layer.members] == ids[:3]
+    gone = hall.layer.lives.find(others[1].layer.sealer.salt)
+    assert gone is not None
+    hall.layer.lives.forget(gone)
+    for other, met in ((others[3], [0, 2, 3]), (others[1], [0, 2, 3, 1])):
+        assert passed(other, hall, b"hello", to_all=True) == [b"hello"]
+        assert [*hall.layer.members] == [ids[number] for number in met]
+        assert [wrapper.first_number(id, 0) for id in ids] == [1 if number in met else None for number in range(4)]
+        assert [peer for peer, _ in wrapper.lives(ids)] == [ids[number] for number in sorted(met)]
+
+
+def test_addresses_of_partners_are_bounded_and_met_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealer, "PARTNERS", 2)
+    hall, *others = (test_lives.Member(name, number) for number, name in enumerate(("hall", "a", "b", "c"), 1))
     for number, other in enumerate(others):
         assert passed(other, hall, b"hello", to_all=True) == [b"hello"]
-        met = [id_of(one.name) for one in (others[:2] if number == 1 else [other])]
-        assert [*hall.layer.members] == met
-        assert [wrapper.first_number(id_of(one.name), 0) for one in others] == [
-            1 if id_of(one.name) in met else None for one in others
-        ]
         assert [*hall.layer.sealer.partners] == [one.address for one in (others[:2] if number == 1 else [other])]
-        assert [peer for peer, _ in wrapper.lives([id_of(one.name) for one in others])] == met
     assert passed(hall, others[0], b"on", to_all=True) == [b"on"]
+    assert passed(others[0], hall, b"on") == [b"on"]
+    assert [*hall.layer.sealer.partners] == [others[2].address, others[0].address]
     for number in range(3):
         hall.layer.sealer.grant(("10.0.0.1", number), 5 + number)
     assert hall.layer.sealer._granted == {("10.0.0.1", 2): 7}

@@ -131,3 +131,12 @@ def test_the_other_members_go_on_when_a_certificate_ends() -> None:
     assert passed(guest, hall, b"over", to_all=True) == []
     hall.unix_time = NOW + 601
     assert passed(kitchen, hall, b"over", to_all=True) == []
+
+
+def test_of_two_lives_of_an_identity_the_certificate_that_still_holds_counts() -> None:
+    hall, lasting, short = Member("hall", 1), Member("kitchen", 2), Member("kitchen", 3, until=NOW + 60)
+    for member in (lasting, short):
+        assert passed(member, hall, b"hello", to_all=True) == [b"hello"]
+    hall.unix_time = NOW + 61
+    assert passed(lasting, hall, b"on", to_all=True) == [b"on"]
+    assert hall.layer.members[id_of("kitchen")].until is None
