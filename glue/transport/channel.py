@@ -45,9 +45,12 @@ class Channel(ChannelState):
         calm = self.kind == "data" or slow_receivers.is_uniform(self)
         return calm and not any(member.lost for member in self.attached)
 
-    def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
-        """Queue a message for sending, not before these barriers let it pass."""
-        self._queue.append(PendingMessage(item, now, barriers))
+    def submit(self, since: float, item: Outbound, barriers: list[Barrier]) -> None:
+        """Queue a message for sending, not before these barriers let it pass.
+
+        `since` is when it was handed to transport (monotonic seconds).
+        """
+        self._queue.append(PendingMessage(item, since, barriers))
         size = total(item.bodies)
         self._queued += size
         self._fresh += size
@@ -351,15 +354,17 @@ class Channel(ChannelState):
             self.unicast_only = True
             self.regroup()
 
-    def hand_over(self, now: float, peer: str, other: Channel) -> None:
+    def hand_over(self, peer: str, other: Channel) -> None:
         """Let another channel deliver what a member has not acknowledged, in order; it leaves this one."""
         missing = self.members[peer].next
         for flight in self.flights:
             if flight.stop > missing:
-                other.submit(now, rest(peer, flight.item, max(0, missing - flight.first)), [])
+                other.submit(flight.since, rest(peer, flight.item, max(0, missing - flight.first)), [])
         self.handed_over[peer] = other.barrier()
         for pending in self._queue:
-            other.submit(now, rest(peer, pending.item, pending.offset), [*pending.barriers])
+            item = rest(peer, pending.item, pending.offset)
+            item.expires = math.inf if pending.offset else pending.item.expires
+            other.submit(pending.since, item, [*pending.barriers])
             for barrier in pending.ends:
                 barrier.handed_over[peer] = other.barrier()
         self.remove(peer, None)

@@ -205,13 +205,13 @@ class Transport:
             self.statistics["acknowledgements of what was never sent"] += 1
         member = channel.members.get(peer)
         if member is not None and member.regressions >= REGRESSIONS:
-            self._restart(now, channel, peer)
+            self._restart(channel, peer)
 
-    def _restart(self, now: float, channel: Channel, peer: str) -> None:
+    def _restart(self, channel: Channel, peer: str) -> None:
         """A receiver's state of a channel is not ours: send it the rest on another one, from sequence 0."""
         self.statistics["channels restarted"] += 1
         other = self._make_channel(channel.flow, (peer,))
-        channel.hand_over(now, peer, other)
+        channel.hand_over(peer, other)
         self._retire(channel)
         self._replaced.setdefault(channel.flow, []).append(other)
 

@@ -257,14 +257,16 @@ def test_another_channel_takes_over_what_a_member_lacks_in_order(upto: int, firs
     sent = Sent(2, 3, 2)
     sent[0].take(upto, [(4, 5)])
     of_sent = sent.channel.barrier()
-    sent.channel.submit(NOW, message(sent, 2), [])
+    sent.channel.submit(NOW - 5, message(sent, 2, expires=NOW + 1), [])
     of_all = sent.channel.barrier()
     flow, statistics = sent.channel.flow, sent.statistics
     other = Channel(8, flow, sent.ids[:1], lambda priority: Window(priority), statistics, sent.channel.outcomes)
-    sent.channel.hand_over(NOW, sent.ids[0], other)
+    sent.channel.hand_over(sent.ids[0], other)
     assert [*sent.channel.members] == [sent.ids[1]]
-    items = [frames for _, frames, _, _ in told(other.pump(NOW))]
-    assert items == [*([first] if first else []), [3, 4], [12345] * 2]
+    assert other.newest.item.expires == NOW + 1
+    out = other.pump(NOW)
+    assert [frames for _, frames, _, _ in told(out)] == [*([first] if first else []), [3, 4], [12345] * 2]
+    assert [item.header[KEY][2] for item in out] == [*([1] if first else []), 0, 5000], "ages count from the beginning"
     for left, expected in ((3, (True, True)), (2, (False, True)), (1, (False, True)), (0, (False, False))):
         other.acknowledge(NOW, sent.ids[0], len(first) + 4 - left, [], WINDOW, 0.0)
         assert (of_sent.holds_one(sent.ids[0]), of_all.holds_one(sent.ids[0])) == expected

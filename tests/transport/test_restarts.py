@@ -101,3 +101,18 @@ def test_what_a_former_life_acknowledged_counts_for_nothing_in_the_next(receiver
     wire.run(20)
     assert [number for number in heard_by(wire, 1) if number >= 30] == list(range(30, 60))
     assert wire.backlog == 0
+
+
+def test_what_takes_another_channel_is_as_old_as_it_is() -> None:
+    wire = Wire(2)
+    say(wire, 0, flow(wire, 1))
+    wire.run(1)
+    wire.cut = {(wire.ids[0], wire.ids[1])}
+    forget_channels(wire, 1)
+    say(wire, 1, flow(wire, 1))
+    wire.run(0.5)
+    wire.cut = set()
+    wire.run(5)
+    assert wire.transports[wire.ids[0]].statistics["channels restarted"] == 1
+    assert heard_by(wire, 1) == [0, 1]
+    assert wire.ages[wire.ids[1]][1] > 0.5
