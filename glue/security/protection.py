@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from math import inf
 from struct import Struct
 from typing import Any, Final
 
@@ -48,13 +49,14 @@ KEYS: Final = 4096
 """Windows of flows, and keys, of all publishers together: 700 and 300 bytes each, so 2 MB. The oldest are forgotten."""
 
 WRAP_AGAIN: Final = 1.0
-"""Seconds after which the wrapped keys are sent again, for receivers that missed a best-effort bundle."""
+"""Seconds after which the wrapped keys are sent again, for receivers that missed a bundle. As long after they were new,
+each bundle that may be lost has them: a best-effort one, and one that may become too old to be sent."""
 
 
 class _Flow:
     """One set of receivers: the number and the key."""
 
-    __slots__ = ("cipher", "key", "key_id", "lives", "number", "salt", "wrapped", "wrapped_at")
+    __slots__ = ("cipher", "key", "key_id", "lives", "new_until", "number", "salt", "wrapped", "wrapped_at")
 
     def __init__(self, number: int, key: bytes, key_id: bytes) -> None:
         self.number = number
@@ -64,7 +66,8 @@ class _Flow:
         self.salt = b""  # of this endpoint's life when the key was wrapped
         self.lives: list[tuple[str, bytes]] = []  # for which it is wrapped
         self.wrapped = b""
-        self.wrapped_at = float("-inf")
+        self.wrapped_at = -inf  # when it was last sent so
+        self.new_until = -inf  # until when one bundle that may be lost is not enough for that
 
 
 class Protection:
@@ -107,7 +110,7 @@ class Protection:
         number = self._wrapper.next_number()
         head = HEAD.pack(KIND + SIGNED * is_signed + PRIVATE * is_private, flow.number, number)
         if is_private:
-            wrapped = self._wrapped(now, flow, item.peers)
+            wrapped = self._wrapped(now, flow, item.peers, item.reliable and item.expires == inf)
             about = _KEY.pack(flow.key_id, len(wrapped) // _WRAP)
             text = flow.cipher.encrypt(_nonce(flow.number, number), bytes(body), self._sender + head)
             body = b"".join([about, flow.salt if wrapped else b"", wrapped, text])
@@ -127,8 +130,8 @@ class Protection:
             flow = self._flows[name] = _Flow(self._flow_count, self._entropy(KEY_SIZE), self._entropy(_ID_SIZE))
         return flow
 
-    def _wrapped(self, now: float, flow: _Flow, peers: Sequence[str]) -> bytes:
-        """Return the wrapped keys, if they have to be sent now."""
+    def _wrapped(self, now: float, flow: _Flow, peers: Sequence[str], is_sure: bool) -> bytes:
+        """Return the wrapped keys, if they have to be sent now. `is_sure`: whether what they are sent with arrives."""
         is_same_life = flow.salt == self._wrapper.salt
         if is_same_life and now < flow.wrapped_at + WRAP_AGAIN:
             return b""
@@ -137,7 +140,9 @@ class Protection:
             flow.salt, flow.lives = self._wrapper.salt, lives
             found = [(peer, self._wrapper.wrap(salt, flow.key_id, flow.key)) for peer, salt in lives]
             flow.wrapped = b"".join([bytes.fromhex(peer) + one for peer, one in found if one is not None])
-        if {peer for peer, _ in lives}.issuperset(peers):  # else one is met again soon
+            flow.new_until = now + WRAP_AGAIN
+        is_complete = {peer for peer, _ in lives}.issuperset(peers)  # else one is met again soon
+        if is_complete and (is_sure or now >= flow.new_until):
             flow.wrapped_at = now
         return flow.wrapped
 

@@ -100,6 +100,28 @@ def test_protected_topics_arrive_as_others_do(reliability: Any) -> None:
     assert gate(kitchen).statistics["bundles protected"] > 0
 
 
+@pytest.mark.parametrize("options", [{"reliability": "best-effort"}, {"lifespan": 60.0}])
+def test_the_key_of_a_private_topic_comes_with_more_than_one_bundle_that_may_be_lost(options: dict[str, Any]) -> None:
+    plant = Plant(RULES)
+    kitchen, hall = started(plant, "kitchen", "hall")
+    plant.hear(hall, "home/safe/code")
+    plant.world.run(2.0)
+    opened, sizes = gate(hall).protection.opened, list[int]()
+
+    def lossy(item: Inbound) -> list[Inbound]:
+        protected = bytes(item.bodies[0][:1]) == b"\x12"
+        if protected:
+            sizes.append(len(item.bodies[0]))
+        return [] if protected and len(sizes) == 1 else opened(item)
+
+    gate(hall).protection.opened = lossy
+    for number in range(20):
+        kitchen.publish("home/safe/code", number, **options)
+        plant.world.run(0.1)
+    assert plant.heard["hall"] == [("home/safe/code", number) for number in range(1, 20)]
+    assert sum(size > min(sizes) + 48 for size in sizes[10:]) <= 2, "then once a second is enough"
+
+
 def test_a_private_topic_is_read_by_those_who_may_hear_it_alone() -> None:
     plant = Plant(RULES)
     kitchen, hall, attic, guest = started(plant, "kitchen", "hall", "attic", "guest")
