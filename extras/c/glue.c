@@ -200,7 +200,8 @@ static void drop_channel(struct glue *g, struct glue_channel *c) {
 /* Forget a life: its frames, and what waits for its acknowledgement. It is unused then; its id stays. */
 static void reset_peer(struct glue *g, struct glue_peer *p) {
     EACH(glue_channel, c, g->received) if (c->peer == p - g->peers) drop_channel(g, c);
-    EACH(glue_outgoing, m, g->outbox) m->receivers &= ~BIT(p - g->peers);
+    uint32_t own = BIT(p - g->peers);
+    EACH(glue_outgoing, m, g->outbox) if (m->receivers & own) m->receivers -= own, g->counts[GLUE_GIVEN_UP]++;
     memset((char *)p + sizeof p->id, 0, sizeof *p - sizeof p->id);
     p->heard = g->now, p->token = draw(g), p->channel = ++g->channels, p->limit = GLUE_WINDOW, p->lease = 5000;
 }
@@ -245,7 +246,7 @@ static void receive_discovery(struct glue *g, const char *id, uint64_t life, str
     int speaks = is_announce || is_probe || is_call || is_text(kind, "answer"), is_new = !p;
     if (token == NONE || echo == NONE || (speaks && !body.at)) DROP(MALFORMED);
     if (is_new && !speaks) return;
-    if (is_new) EACH(glue_peer, free, g->peers) if (!free->is_used) p = free;
+    if (is_new) EACH(glue_peer, q, g->peers) if (!q->is_used || (!p && !q->is_proven && q->heard + 999 < g->now)) p = q;
     if (!p) DROP(TOO_MANY_PEERS);
     if (is_new) strcpy(p->id, id), reset_peer(g, p), p->is_used = 1, p->life = life, p->address = from;
     if (life != p->life || !is_same(from, p->address)) { /* a restart, a move, or a forgery: it has to return a token */
@@ -338,7 +339,8 @@ int glue_publish(struct glue *g, const char *topic, const void *payload, size_t 
     if (!is_valid(topic, 0)) return GLUE_INVALID;
     for (int i = 0; i < GLUE_PEERS; i++) if (is_interested(&g->peers[i], topic)) count++, last = i, receivers |= BIT(i);
     while (k < g->topics && g->published[k].hash != hash) k++;
-    if (k == GLUE_TOPICS || (is_reliable && g->pending == GLUE_OUTBOX)) return GLUE_FULL;
+    if (k == GLUE_TOPICS) return GLUE_TOO_MANY;
+    if (is_reliable && g->pending == GLUE_OUTBOX) return GLUE_FULL;
     if (count && g->announce_gap == 100) announce(g); /* interests that answers need */
     begin(g, "transport"), put(g, "\"best\",0,#]}\n", g->best);
     size_t start = g->used;
@@ -389,7 +391,7 @@ static long take_bundle(struct glue *g, struct glue_peer *p, const uint8_t *data
     uint64_t left = total - (uint64_t)(at - data), n = 0; /* bytes of payloads, messages */
     struct span object, list, group, each;
     char topic[GLUE_TEXT];
-    if (!line) return -1;
+    if (!line) return g->counts[GLUE_MALFORMED] += size == total, -1;
     if (!enter((struct span){(const char *)data, (const char *)line}, '{', &object) || !find(object, "groups", &list) ||
         !enter(list, '[', &list)) left = 1;
     else while (next(&list, &group) && enter(group, '{', &group)) {
@@ -447,7 +449,7 @@ static struct glue_held *held_at(struct glue *g, struct glue_channel *c, uint64_
 }
 static void release(struct glue *g, struct glue_channel *c) { /* hand up what now is in order */
     struct glue_held *h;
-    for (; (h = held_at(g, c, c->next)) && take_frame(g, c, h); c->next++) h->channel = NULL;
+    for (; (h = held_at(g, c, c->next)) && take_frame(g, c, h); c->next++) h->channel = NULL, c->ack = 1;
 }
 static struct glue_channel *find_channel(struct glue *g, int peer, uint64_t number, int may_open) {
     struct glue_channel *oldest = g->received;
@@ -473,9 +475,7 @@ static void receive_reliable(struct glue *g, struct glue_channel *c, uint64_t se
     free->channel = c, free->sequence = sequence, free->at = g->now - waited, free->size = (size_t)(body.end - body.at);
     memcpy(free->fragment, fragment, sizeof free->fragment), memcpy(free->data, body.at, free->size);
     release(g, c);
-    if (sequence != c->next) return;
-    free->channel = NULL;
-    DROP(NOT_HELD);
+    if (sequence == c->next) { free->channel = NULL; DROP(NOT_HELD); }
 }
 static void acknowledge(struct glue *g, struct glue_channel *c) {
     const char *before = "[#";
@@ -504,16 +504,19 @@ static void receive_transport(struct glue *g, int i, struct entry *e, struct ent
     } else if (e->fields == 3 && is_text(kind, "best")) {
         if (is_repeated(&g->peers[i], n[2])) DROP(DUPLICATE);
         if (fragment->fields) DROP(FRAGMENTS_IGNORED);
-        if (take_bundle(g, &g->peers[i], (const uint8_t *)body.at, size, size, &done, n[1], 0) < 0) DROP(MALFORMED);
+        take_bundle(g, &g->peers[i], (const uint8_t *)body.at, size, size, &done, n[1], 0);
     } else if (is_list && ((e->fields == 5 && is_text(kind, "ack")) || (e->fields == 6 && is_text(kind, "mended")))) {
         acknowledged(g, i, n[e->fields - 2], n[e->fields - 1], n[e->fields - 3], list);
     } else if (is_list && e->fields == 2 && is_text(kind, "open")) {
         while (next(&list, &each)) if (is_text(each, g->id)) find_channel(g, i, n[1], 1)->ack = 1;
     } else if (e->fields == 3 && is_text(kind, "skip")) {
         struct glue_channel *c = find_channel(g, i, n[1], 0);
-        EACH(glue_held, h, g->held) if (c && h->channel == c && h->sequence < n[2]) h->channel = NULL;
-        if (c && n[2] > c->next) c->next = n[2], release(g, c);
-        if (c) c->ack = 1;
+        if (!c) return;
+        EACH(glue_held, h, g->held) if (h->channel == c && h->sequence < n[2]) h->channel = NULL;
+        c->ack = 1;
+        if (n[2] <= c->next) return;
+        if (g->assembly.channel == c) g->assembly.channel = NULL; /* the rest of this message will not come */
+        c->next = n[2], release(g, c);
     }
 }
 void glue_receive(struct glue *g, const uint8_t *data, size_t size, struct glue_address from, int is_multicast) {
@@ -542,7 +545,7 @@ void glue_receive(struct glue *g, const uint8_t *data, size_t size, struct glue_
 /* ---- the turn ------------------------------------------------------------------------------------------------- */
 static void tend(struct glue *g) {
     if (g->now >= g->announce_at) announce(g);
-    EACH(glue_channel, c, g->received) if (c->ack) acknowledge(g, c);
+    EACH(glue_channel, c, g->received) if (release(g, c), c->ack) acknowledge(g, c); /* the memory may be free now */
     EACH(glue_peer, p, g->peers) {
         uint64_t silence = g->now - p->heard;
         if (!p->is_used) continue;
@@ -555,7 +558,7 @@ static void tend(struct glue *g) {
     while (g->pending) { /* the oldest messages that are acknowledged or too old make room */
         uint32_t left = waiting(g, 0)->receivers;
         if (left && g->now < waiting(g, 0)->since + GLUE_GIVE_UP_MS) break;
-        g->first = (g->first + 1) % GLUE_OUTBOX, g->pending--;
+        waiting(g, 0)->receivers = 0, g->first = (g->first + 1) % GLUE_OUTBOX, g->pending--;
         for (int i = 0; i < GLUE_PEERS; i++) if (left & BIT(i)) g->counts[GLUE_GIVEN_UP]++, renew_channel(g, i);
     }
 }

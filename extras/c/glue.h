@@ -13,7 +13,7 @@
 #define GLUE_PEERS 8          /* other endpoints, at most 32; further ones are counted and ignored */
 #define GLUE_INTERESTS 8      /* patterns kept for each peer; one with more is sent everything, and drops the rest */
 #define GLUE_SUBSCRIPTIONS 8  /* patterns of this client */
-#define GLUE_TOPICS 16        /* topics that this client publishes on in its life */
+#define GLUE_TOPICS 16        /* topics that this client publishes on in its life; further ones are GLUE_TOO_MANY */
 #define GLUE_OUTBOX 8         /* reliable messages that are not acknowledged */
 #define GLUE_HELD 8           /* datagrams that wait for an earlier one, of all peers together */
 #define GLUE_CHANNELS 16      /* streams of reliable frames that come in; the longest unused makes place */
@@ -24,7 +24,7 @@
 #endif
 enum { GLUE_DATAGRAM = 1472, GLUE_HEADER = 192, GLUE_BODY = 1280, GLUE_WINDOW = 16 }; /* bytes; frames */
 enum { GLUE_RELIABLE = 1, GLUE_JSON = 2 }; /* flags of glue_publish; below: errors */
-enum { GLUE_INVALID = -1, GLUE_TOO_LONG = -2, GLUE_FULL = -3, GLUE_NO_NETWORK = -4 };
+enum { GLUE_INVALID = -1, GLUE_TOO_LONG = -2, GLUE_FULL = -3, GLUE_NO_NETWORK = -4, GLUE_TOO_MANY = -5 }; /* topics */
 /* What happened to datagrams, frames and messages. */
 #define GLUE_COUNT(X) X(RECEIVED) X(SENT) X(SEND_FAILED) X(DELIVERED) X(MALFORMED) X(OTHER_NETWORK) X(NAME_CLASH) \
     X(UNKNOWN_SENDER) X(TOO_MANY_PEERS) X(DUPLICATE) X(BEYOND_WINDOW) X(NOT_HELD) X(UNWANTED) X(TOO_LARGE) \

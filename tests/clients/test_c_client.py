@@ -16,7 +16,7 @@ from tests.golden.make import VECTORS
 
 PEER = "e36759dea8a54260"
 LIFE = 1740800000000000
-MOST_LINES = 701  # of one .c and one .h together
+MOST_LINES = 704  # of one .c and one .h together
 
 
 @pytest.fixture
@@ -29,8 +29,10 @@ def client() -> Iterator[Harness]:
     harness.end()
 
 
-def datagram(layer: str, entry: list[Any], body: bytes = b"", life: int = LIFE, **more: Any) -> bytes:
-    header = {"glue": [1, 1, PEER, life, 0], **more, layer: entry}
+def datagram(
+    layer: str, entry: list[Any], body: bytes = b"", life: int = LIFE, *, sender: str = PEER, **more: Any
+) -> bytes:
+    header = {"glue": [1, 1, sender, life, 0], **more, layer: entry}
     return json.dumps(header, separators=(",", ":")).encode() + b"\n" + body
 
 
@@ -223,6 +225,41 @@ def test_a_bundle_that_is_larger_than_its_memory_is_handed_up_as_it_comes(client
     assert (len(whole) > 60_000, read) == (True, expected)
 
 
+def test_a_message_in_fragments_that_waits_for_the_memory_is_handed_up_once_it_is_free(client: Harness) -> None:
+    meet(client)
+    first, second = bundle(b"x" * 1500, 1), bundle(b"y" * 1500, 2)
+    ahead = [data(index, body=first[1000 * index :][:1000], fragment=[0, 1000, len(first), index]) for index in (0, 1)]
+    behind = [
+        data(index + 1, channel=2, body=second[1000 * index :][:1000], fragment=[1, 1000, len(second), index])
+        for index in (0, 1)
+    ]
+    client.receive(ahead[0])
+    for frame in behind:
+        client.receive(frame)  # before the frame 0 of their channel
+    assert payloads(client.receive(data(0, channel=2, body=bundle(b"small", 3, topic="u")))) == ["small"]
+    assert payloads(client.receive(ahead[1])) == ["x" * 1500]
+    lines = client.do("advance 0")
+    assert payloads(lines) == ["y" * 1500]
+    assert ["ack", 0, 16, 2, 3] in transports(sent(lines))
+
+
+def test_the_memory_for_fragments_is_free_again_when_the_rest_of_a_message_is_skipped(client: Harness) -> None:
+    meet(client)
+    whole = bundle(b"y" * 1500, 1)
+    client.receive(data(0, body=whole[:1000], fragment=[0, 1000, len(whole), 0]))
+    client.receive(datagram("transport", ["skip", 1, 2]))
+    parts = [data(at, 2, body=whole[1000 * at :][:1000], fragment=[1, 1000, len(whole), at]) for at in (0, 1)]
+    assert payloads([line for part in parts for line in client.receive(part)]) == ["y" * 1500]
+
+
+def test_a_frame_without_an_index_is_counted_and_the_next_one_comes(client: Harness) -> None:
+    meet(client)
+    client.receive(data(0, body=b"no newline"))
+    client.receive(data(1, body=b"none", fragment=[0, 1000, 4, 0]))
+    assert client.counters()["MALFORMED"] == 2
+    assert payloads(client.receive(data(2))) == ["2"]
+
+
 def test_a_group_is_joined_by_its_members_alone(client: Harness) -> None:
     meet(client)
     frame = datagram("transport", ["group", 0, 0, 0, 0, 0, 9, 0], bundle(b"to the group", 1))
@@ -245,6 +282,33 @@ def test_reliable_messages_are_sent_again_until_they_are_acknowledged(client: Ha
     assert client.do("counters")[-2][1:] == ["1", "RESENT"]
     client.receive(acknowledgement(channel, 3, []))
     assert transports(client.advance(5000)) == []
+
+
+def test_each_of_two_receivers_gets_a_message_until_it_acknowledges_it_itself(client: Harness) -> None:
+    channels = {}
+    for port, sender in ((37319, PEER), (37318, "f" * 16)):
+        hello = datagram("discovery", [5, 0, None, None, "announce"], announcement("+t"), sender=sender)
+        [(header, _)] = sent(client.receive(hello, port=port))
+        client.receive(datagram("discovery", [5, header["discovery"][0], None, None, "want"], sender=sender), port=port)
+    lines = client.do("reliable t text")
+    for words, (header, _) in zip([words for words in lines if words[0] == "sent"], sent(lines), strict=True):
+        if "transport" in header:
+            channels[int(words[1])] = header["transport"][6]
+    client.receive(acknowledgement(channels[37319], 1, []))
+    again = client.do("advance 40")
+    assert [words[1] for words, (header, _) in zip(again, sent(again), strict=True) if "transport" in header] == [
+        "37318"
+    ]
+    done = datagram("transport", ["ack", 0, 4096, channels[37318], 1], b"[]", sender="f" * 16)
+    client.receive(done, port=37318)
+    assert transports(client.advance(400)) == []
+
+
+def test_a_stranger_is_sent_no_more_datagrams_than_it_sent(client: Harness) -> None:
+    lines = client.receive(discovery("announce", announcement("+t", version=9)), way="multicast")
+    lines += [line for _ in range(50) for line in client.do("advance 100")]  # silent, and its interests are missing
+    lines += client.do("reliable t text")
+    assert [words[1] for words in lines if words[0] == "sent"].count("37319") == 1
 
 
 def test_nobody_is_sent_what_nobody_wants(client: Harness) -> None:
@@ -278,6 +342,15 @@ def test_patterns_that_do_not_fit_an_announcement_are_refused(client: Harness) -
 def test_a_peer_with_more_interests_than_it_keeps_is_sent_everything(client: Harness) -> None:
     meet(client, *(f"+topic/{number}" for number in range(9)))
     assert client.do("publish anything x")[-1] == ["result", "1"]
+    client.receive(discovery("announce", announcement("+few", epoch=1)), way="multicast")
+    assert client.do("publish anything x") == [["result", "0"]]  # its interests fit again
+
+
+def test_a_new_pattern_is_announced_at_once_and_then_a_few_times(client: Harness) -> None:
+    client.advance(1000)
+    client.do("subscribe new")
+    told = [json.loads(body)["operations"] for _ in range(60) for _, body in client.advance(10)]
+    assert told == [["+#", "+new"]] * 3
 
 
 def test_a_message_is_given_up_in_the_end_and_the_next_ones_are_delivered(client: Harness) -> None:
@@ -299,6 +372,8 @@ def test_a_full_outbox_is_an_error_and_so_is_a_large_message(client: Harness) ->
     results = [client.do(f"reliable t {number}")[-1][1] for number in range(9)]
     assert results == ["1"] * 8 + ["-3"]
     assert client.do("publish t " + "x" * 1270) == [["result", "-2"]]
+    topics = [client.do(f"publish topic/{number} x")[-1][1] for number in range(16)]
+    assert topics == ["0"] * 15 + ["-5"]  # not the error after which a program tries again
     assert client.do("publish t/+ x") == client.do("publish t# x") == client.do("subscribe a/#/b") == [["result", "-1"]]
 
 
@@ -358,15 +433,48 @@ def test_a_silent_peer_is_probed_and_then_gone(client: Harness) -> None:
     assert client.do("publish t x") == [["result", "0"]]
 
 
+@pytest.mark.parametrize("leaving", ["silence", "goodbye", "restart"])
+def test_what_a_peer_that_left_has_not_acknowledged_is_counted(client: Harness, leaving: str) -> None:
+    token = meet(client, "+t")
+    client.do("reliable t lost")
+    if leaving == "silence":
+        client.advance(6000)
+    elif leaving == "goodbye":
+        client.receive(discovery("goodbye", token=0, echo=token))
+    else:
+        [(probe, _)] = sent(client.receive(discovery("announce", announcement(), life=LIFE + 1), way="multicast"))
+        client.receive(discovery("answer", announcement(), token=9, echo=probe["discovery"][0], life=LIFE + 1))
+    client.advance(6000)
+    client.advance()
+    assert client.counters()["GIVEN_UP"] == 1
+
+
+def test_strangers_who_prove_nothing_keep_no_place_from_a_newcomer(client: Harness) -> None:
+    meet(client, "+t")
+    for number in range(8):
+        hello = datagram("discovery", [5, 0, None, None, "announce"], announcement(), sender=f"{number:016}")
+        client.receive(hello, way="multicast", port=5000)
+    newcomer = datagram("discovery", [5, 0, None, None, "announce"], announcement("+u"), sender="f" * 16)
+    assert client.receive(newcomer, way="multicast") == []
+    client.advance(1001)
+    [(header, _)] = sent(client.receive(newcomer, way="multicast"))
+    assert header["discovery"][-1] == "answer"
+    assert client.counters()["TOO_MANY_PEERS"] == 2
+    assert client.do("publish t x")[-1] == ["result", "1"]  # the peer that has proved itself stays
+
+
 def test_another_life_has_to_return_a_token(client: Harness) -> None:
     meet(client)
     client.receive(data(0))
+    client.receive(datagram("transport", ["best", 0, 0], bundle(b"best", 2)))
     [(probe, _)] = sent(client.receive(discovery("announce", announcement(), life=LIFE + 1), way="multicast"))
     assert client.receive(data(0, life=LIFE + 1)) == []
     token = probe["discovery"][0]
     client.receive(discovery("answer", announcement(), token=9, echo=token, life=LIFE + 1))
     assert payloads(client.receive(data(0, life=LIFE + 1))) == ["0"]
     assert client.receive(data(1)) == []  # of the life before
+    best = datagram("transport", ["best", 0, 0], bundle(b"best", 2), life=LIFE + 1)
+    assert payloads(client.receive(best) + client.receive(best)) == ["best"]
 
 
 def test_data_from_another_address_is_dropped(client: Harness) -> None:
