@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from random import Random
 from typing import Any
 
@@ -15,11 +16,13 @@ from glue.consumers.wire import ask_topic as home_topic
 from glue.consumers.wire import tell_topic
 from glue.contract import Delivery, Publication, Record, Subscribe, Unsubscribe
 from glue.delayed.wire import ask_topic as holder_topic
+from glue.endpoint.keeper import retention_of
 from glue.endpoint.owner import OwnerFunctions
 from glue.history.names import OWN, ask_topic, page_topic
 from glue.simulation.disk import SimulatedDisk
 from glue.storage import Stream
 from tests.endpoint.owners import Owner
+from tests.endpoint.test_keeper_parts import Disk, delivery
 from tests.support.calls import do
 
 
@@ -354,3 +357,18 @@ def test_wills_have_a_limit_of_their_number_and_of_their_bytes(endpoint: Any) ->
     with pytest.raises(glue.MessageTooLargeError, match=r"^1048577 bytes in all wills; the limit is 1048576$"):
         endpoint.will("t/1", b"x")
     assert len(endpoint._wills) == 64
+
+
+def test_what_grows_too_old_is_removed_also_while_nothing_comes() -> None:
+    disk = Disk()
+    disk.keeping.retentions = [retention_of("t", "1h", None, None)]
+    disk.keeping.store(10.0, [delivery("t", 1, at=1e9)])
+    disk.keeping._log.roll()  # type: ignore[union-attr]
+    disk.keeping.store(11.0, [delivery("t", 2, at=1e9)])
+    disk.keeping.sync(11.0)
+    now = 70.0
+    while disk.keeping.deadline < inf and now < 9999.0:
+        now = disk.keeping.deadline
+        disk.keeping.commit(now, 1e9 + now)
+    assert disk.keeping.log.first == 1
+    assert now == pytest.approx(3600.0, abs=60.0)
