@@ -212,7 +212,7 @@ class Swarm:
                     assert least <= count <= most, (client.name, will, client.got[will], least, most)
         for door in self.doors:
             assert not [*door.shared.replica], "messages stay in the log"
-            assert not door.shared.replica.malformed
+            assert not door.broker.statistics["malformed changes of the cluster"]
 
 
 def _proposed(door: Door) -> list[Operation]:
