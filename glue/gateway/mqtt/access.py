@@ -24,6 +24,9 @@ class Access(Protocol):
     def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
         """Return the rule by which `authorize` has just refused this, in words."""
 
+    def narrows(self, identity: Identity, client_id: str, name: str) -> bool:
+        """Whether a client that may read a topic filter may not read some of its topics; then each is asked for."""
+
     def changed(self) -> bool:
         """Whether decisions may differ from earlier ones; called every few seconds. May read files, for a moment."""
 
@@ -49,6 +52,10 @@ class Everybody:
     def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
         """Only the identity has rules."""
         return "no rule of the user allows it"
+
+    def narrows(self, identity: Identity, client_id: str, name: str) -> bool:
+        """Rules of an identity deny nothing."""
+        return False
 
     def changed(self) -> bool:
         """Nothing changes."""

@@ -14,7 +14,7 @@ from typing import Any
 from glue.gateway.mqtt import codes, encoder
 from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.codes import V5, ProtocolError
-from glue.gateway.mqtt.identity import READ, WRITE
+from glue.gateway.mqtt.identity import WRITE
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.moving import Moving
 from glue.gateway.mqtt.packets import (
@@ -81,14 +81,14 @@ class Broker(Moving):
             session, identity = client.session, client.identity
             if session is None or identity is None:
                 continue
+            will = session.will
+            if will is not None and not self.may(client, WRITE, will.topic):
+                self.refuse(now, client, WRITE, will.topic)
+                self.drop_will(session)
             if not self.access.knows(identity):
                 self.end(now, client, codes.NOT_AUTHORIZED, f"user {identity.user} may not connect any more")
                 continue
-            for name, subscription in list(session.subscriptions.items()):
-                if not self.may(client, READ, name):
-                    self.subscriptions.remove(subscription)
-                    self.note_event(session, "unsub", name)
-                    self.refuse(now, client, READ, name)
+            self.check_rights(now, client)
 
     def deliver(self, now: float, run: Publish) -> None:
         """Deliver a run that another endpoint published."""

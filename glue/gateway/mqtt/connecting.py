@@ -9,7 +9,7 @@ from typing import Any
 
 from glue.gateway.mqtt import codes, encoder
 from glue.gateway.mqtt.codes import V5, V31
-from glue.gateway.mqtt.identity import WRITE, Identity, Refusal, Remote
+from glue.gateway.mqtt.identity import READ, WRITE, Identity, Refusal, Remote
 from glue.gateway.mqtt.leaving import Leaving
 from glue.gateway.mqtt.packets import Connect, Will
 from glue.gateway.mqtt.session import Client, Session
@@ -160,6 +160,8 @@ class Connecting(Leaving):
         self._agree(client, session, packet)
         if self.store is not None:
             self._store_session(now, session, will)
+        if is_present:
+            self._withdraw(now, client, session)
         session.will, session.will_at = will, float("inf")
         self.tell(f"{client.remote.address}: client {client_id!r} connects with MQTT {_NAMES[packet.version]}")
         client.out.append(self._connack(client, session, packet, is_present))
@@ -181,6 +183,16 @@ class Connecting(Leaving):
             self.unshelve(now, session)
         if will is not None or session.will is not None:
             self.store.note("will", session.client_id, will_value(will))
+
+    def _withdraw(self, now: float, client: Client, session: Session) -> None:
+        """Leave out what the client of an earlier connection got, and this one may not read any more."""
+        self.check_rights(now, client)
+        denied = [
+            number for number, (parcel, _) in session.inflight.items() if not self.may(client, READ, parcel.run.topic)
+        ]
+        if denied:
+            session.acknowledge(denied)
+            self.note_acknowledged(session, denied)
 
     def _denial_of(self, will: Will, client_id: str, identity: Identity) -> str:
         """The rule by which a will may not be published, "" if it may."""

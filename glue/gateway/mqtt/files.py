@@ -23,6 +23,7 @@ from glue.gateway.mqtt.codes import BAD_CREDENTIALS, NOT_AUTHORIZED
 from glue.gateway.mqtt.identity import READ, WRITE, Identity, Refusal, Remote, Rule, covers
 from glue.gateway.mqtt.packets import Connect
 from glue.gateway.mqtt.subscriptions import shared_parts
+from glue.topics.names import meet
 
 COST, BLOCK, PARALLEL = 1 << 14, 8, 1
 """Parameters of scrypt: 16 MiB and some 50 ms a check, as OWASP's password storage page asks for at least."""
@@ -211,22 +212,27 @@ class FileAccess:
 
     def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
         """The line that denies an action, or a text which says that no line allows it."""
-        path, denial = self._paths["rules"], self._denial(identity.user, name)
+        path, denial = self._paths["rules"], self._denial(identity.user, client_id, name)
         if denial is None:
             return f"no rule in {path} allows it"
         return f"{path}, line {denial.line}: deny {denial.topic_filter}"
 
     def _decide(self, user: str, client_id: str, action: str, name: str) -> bool:
-        if self._denial(user, name) is not None:
+        if self._denial(user, client_id, name) is not None:
             return False
         _, name = shared_parts(name)
         return any(rule.allows(action, name, client_id, user) for rule in self._rules_of(user))
 
-    def _denial(self, user: str, name: str) -> Rule | None:
-        """The first rule that denies a user everything about a topic or a topic filter."""
+    def narrows(self, identity: Identity, client_id: str, name: str) -> bool:
+        """Whether a rule denies some of the topics of a filter."""
+        user, (_, name) = identity.user, shared_parts(name)
+        return any(meet(rule.filter_for(client_id, user), name) for rule in self._rules_of(user) if not rule.action)
+
+    def _denial(self, user: str, client_id: str, name: str) -> Rule | None:
+        """The first rule that denies a client everything about a topic or a topic filter."""
         _, name = shared_parts(name)
         denials = (rule for rule in self._rules_of(user) if not rule.action)
-        return next((rule for rule in denials if covers(rule.topic_filter, name)), None)
+        return next((rule for rule in denials if covers(rule.filter_for(client_id, user), name)), None)
 
     def _rules_of(self, user: str) -> list[Rule]:
         users, everybody = self._rules or ({}, [])

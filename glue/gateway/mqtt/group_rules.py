@@ -44,6 +44,10 @@ class GroupAccess:
             return self._door.refused_by(identity, client_id, action, name)
         return self._decide(identity, action, name).rule
 
+    def narrows(self, identity: Identity, client_id: str, name: str) -> bool:
+        """As the access of the door says: the rules of the group only allow."""
+        return self._door.narrows(identity, client_id, name)
+
     def _decide(self, identity: Identity, action: str, name: str) -> Decision:
         asked = "subscribe" if action == READ else "publish"
         return self._rights.decide(self._rights.visitor(identity.user), asked, shared_parts(name)[1])

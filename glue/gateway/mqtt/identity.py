@@ -27,12 +27,13 @@ class Rule:
         """Whether the rule allows this for a topic or a topic filter."""
         if action not in self.action:
             return False
-        own = self.topic_filter
-        if "%" in own:
-            if any(sign in client_id + user for sign in "+#/"):
-                return False  # a name that would widen the filter
-            own = own.replace("%c", client_id).replace("%u", user)
-        return covers(own, name)
+        if "%" in self.topic_filter and any(sign in client_id + user for sign in "+#/"):
+            return False  # a name that would widen the filter
+        return covers(self.filter_for(client_id, user), name)
+
+    def filter_for(self, client_id: str, user: str) -> str:
+        """The filter with the names of a client."""
+        return self.topic_filter.replace("%c", client_id).replace("%u", user)
 
 
 @dataclass(frozen=True, slots=True)

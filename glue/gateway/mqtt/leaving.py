@@ -54,8 +54,7 @@ class Leaving(Subscribing):
                 raise ProtocolError(codes.PROTOCOL_ERROR, "a DISCONNECT that lets a session stay which had to end")
             session.expiry = self.limits.session_expiry if expiry == NEVER else min(expiry, self.limits.session_expiry)
         if packet.code == codes.SUCCESS and session.will is not None:
-            session.will = None
-            self._note_no_will(session)
+            self.drop_will(session)
         client.is_closing, client.reason = True, "DISCONNECT"
         self.changed[client] = None
 
@@ -116,6 +115,11 @@ class Leaving(Subscribing):
             run.expires = now + properties["message_expiry_interval"]
         self.statistics["wills published"] += 1
         self.publish(now, run, None)
+
+    def drop_will(self, session: Session) -> None:
+        """Forget the will of a session, which is not to be published."""
+        session.will = None
+        self._note_no_will(session)
 
     def _note_no_will(self, session: Session) -> None:
         if self.store is not None:

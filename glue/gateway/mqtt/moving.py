@@ -54,8 +54,7 @@ class Moving(Connecting):
         value = self._session_value(now, session)
         if value is None:
             return "its queue is too long to move"
-        session.will = None  # it goes, too, and is forgotten if the client is back there
-        self._note_no_will(session)
+        self.drop_will(session)  # it goes, too, and is forgotten if the client is back there
         session.queued = 0  # they are not lost
         self._leave_ghost(now, session)
         self.end_session(now, session)
@@ -103,7 +102,7 @@ class Moving(Connecting):
             key = parcel.run.topic, parcel.run.payloads[0]
             if arrivals[key]:
                 arrivals[key] -= 1
-            else:
+            elif not self.is_denied(session, parcel.run.topic):
                 self.put(now, session, parcel)
 
     def left_over(self, now: float, session: Session) -> list[Any] | None:
@@ -133,7 +132,8 @@ class Moving(Connecting):
             self.statistics["malformed sessions of other doors"] += 1
             return False
         for parcel in parcels:
-            self.put(now, session, parcel)
+            if not self.is_denied(session, parcel.run.topic):
+                self.put(now, session, parcel)
         self.tell(f"{len(parcels)} messages for {client_id!r} come from a door that was dead")
         return True
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from glue.gateway.mqtt import codes
-from glue.gateway.mqtt.identity import covers
+from glue.gateway.mqtt.identity import READ, covers
 from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription
 from glue.gateway.mqtt.state import BrokerState
 from glue.gateway.mqtt.store import SessionStore, Store
@@ -111,16 +111,24 @@ class Persisting(BrokerState):
         """Return the part of a run in the log for a session, None if nothing."""
         run = kept.run
         if kept.to:
-            return Parcel(run, run.qos, run.retain) if kept.to == session.client_id and run.qos else None
+            is_own = kept.to == session.client_id and run.qos and not self.is_denied(session, run.topic)
+            return Parcel(run, run.qos, run.retain) if is_own else None
         if not run.qos:
             return None
         found = [one for one in session.subscriptions.values() if _matches(one, kept)]
-        if not found:
+        if not found or (found[0].is_narrowed and self.is_denied(session, run.topic)):
             return None
         qos = min(run.qos, max(one.qos for one in found))
         retain = run.retain and any(one.retain_as_published for one in found)
         identifiers = tuple(one.identifier for one in found if one.identifier)
         return Parcel(run, qos, retain, identifiers) if qos else None
+
+    def is_denied(self, session: Session, topic: str) -> bool:
+        """Whether the client of a session may not read a topic; without a client that is asked when it is back."""
+        client = session.client
+        if client is None or client.identity is None:
+            return False
+        return not self.access.authorize(client.identity, session.client_id, READ, topic)
 
     # -------------------------------------------------------------------------------------------- sessions
 

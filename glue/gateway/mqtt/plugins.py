@@ -83,6 +83,10 @@ class PluginAccess:
         """The plug-in, or the rule of the door."""
         return self._decided or self._otherwise.refused_by(identity, client_id, action, name)
 
+    def narrows(self, identity: Identity, client_id: str, name: str) -> bool:
+        """As the access of the door says."""
+        return self._otherwise.narrows(identity, client_id, name)
+
     def changed(self) -> bool:
         """As the access of the door says."""
         return self._otherwise.changed()

@@ -71,6 +71,8 @@ class Routing(Persisting):
     def _give(self, now: float, run: Publish, subscriptions: list[Subscription], sender: Client | None) -> None:
         """Deliver a run to a session, once, with the highest QoS of its subscriptions."""
         first = subscriptions[0]
+        if first.is_narrowed and self.is_denied(first.session, run.topic):
+            return
         qos, retain = first.qos, run.retain and first.retain_as_published
         identifiers: tuple[int, ...] = (first.identifier,) if first.identifier else ()
         if len(subscriptions) > 1:

@@ -120,6 +120,14 @@ class Session:
         self.queued += parcel.run.count
         self.queued_bytes += parcel.run.size
 
+    def withdraw(self, topic: str) -> int:
+        """Forget what waits of a topic; returns how many messages that were."""
+        kept = [parcel for parcel in self.queue if parcel.run.topic != topic]
+        before, self.queue = self.queued, deque(kept)
+        self.queued = sum(parcel.run.count for parcel in kept)
+        self.queued_bytes = sum(parcel.run.size for parcel in kept)
+        return before - self.queued
+
     def take(self, now: float, room: int) -> Iterator[tuple[Parcel, Sequence[int]]]:
         """Give packet ids to at most `room` messages that wait; yields runs with their ids, to be sent."""
         while self.queue and room > 0:
@@ -181,7 +189,8 @@ class Subscription:
     """A topic filter of a session, with options (MQTT 5, section 3.8.3.1)."""
 
     __slots__ = (
-        "filter", "identifier", "is_early", "no_local", "order", "qos", "retain_as_published", "session", "since",
+        "filter", "identifier", "is_early", "is_narrowed", "no_local", "order", "qos", "retain_as_published",
+        "session", "since",
     )  # fmt: skip
 
     def __init__(
@@ -202,6 +211,7 @@ class Subscription:
         self.identifier = identifier
         self.order = 0
         self.is_early = False  # whether it waits for the retained messages of a cluster
+        self.is_narrowed = False  # whether its client may not read some of its topics
         self.since = 0  # the offset in the log of the door from which on it gets messages
 
     @property

@@ -43,6 +43,7 @@ class Subscribing(Routing):
                 continue
             no_local, as_published = wanted.no_local or is_bridge, wanted.retain_as_published or is_bridge
             subscription = Subscription(session, wanted.filter, wanted.qos, no_local, as_published, identifier)
+            subscription.is_narrowed = self._narrows(client, wanted.filter)
             former = session.subscriptions.get(wanted.filter)
             is_new = self.subscriptions.add(subscription)
             if self.store is not None:
@@ -78,6 +79,25 @@ class Subscribing(Routing):
         if name.startswith(HIDDEN[action]):
             return False
         return self.access.authorize(identity, session.client_id, action, name)
+
+    def _narrows(self, client: Client, name: str) -> bool:
+        assert client.identity is not None
+        assert client.session is not None
+        return self.access.narrows(client.identity, client.session.client_id, name)
+
+    def check_rights(self, now: float, client: Client) -> None:
+        """End the subscriptions that a client may not have any more, and forget what waits of denied topics."""
+        session = client.session
+        assert session is not None
+        for name, subscription in list(session.subscriptions.items()):
+            subscription.is_narrowed = self._narrows(client, name)
+            if not self.may(client, READ, name):
+                self.subscriptions.remove(subscription)
+                self.note_event(session, "unsub", name)
+                self.refuse(now, client, READ, name)
+        for topic in {parcel.run.topic for parcel in session.queue}:
+            if not self.may(client, READ, topic):
+                self.refuse(now, client, READ, topic, session.withdraw(topic))
 
     def refuse(self, now: float, client: Client, action: str, name: str, count: int = 1) -> str:
         """Count and tell that a client may not do something; returns the rule."""
@@ -122,7 +142,8 @@ class Subscribing(Routing):
 
     def _give_retained(self, now: float, session: Session, subscription: Subscription, message: Publish) -> None:
         """Send a retained message to a new subscription."""
-        if not self.is_expired(now, message):
+        is_denied = subscription.is_narrowed and self.is_denied(session, message.topic)
+        if not is_denied and not self.is_expired(now, message):
             identifiers = (subscription.identifier,) if subscription.identifier else ()
             self.put(now, session, Parcel(message, min(subscription.qos, message.qos), True, identifiers))
 
