@@ -49,8 +49,12 @@ class Stage:
                 if isinstance(message, dict):
                     for name, value in message.items():
                         context.state[name] = value
-                if message == "send":
+                if message in ("send", "keep and send"):
                     context.send("sum/y", 1)
+                if message == "keep and send":
+                    context.state["kept"] = 1
+                if message == "become":
+                    context.become(lambda context, message: stage.got.append(f"become {message}"))
                 if message == "half":
                     context.state["half"] = 1
                     context.send("sum/y", 2)
@@ -118,6 +122,16 @@ def test_the_first_message_loads_and_what_changed_is_written_before_anything_lea
     assert stage.did == ["saved", ("send", "sum/y", 1)]
     assert stage.take(Wake(None)) == []
     assert stage.got == [{"b": 2}, "plain", "send"]
+    assert stage.take("keep and send") == ["Save"]
+    assert stage.did[2:] == ["saved", ("send", "sum/y", 1)]
+    timer = stage.activation.add_timer(5.0, "ring", True)
+    assert [stage.take("send"), stage.take("send")] == [["Save"], []], "a timer is written once"
+    timer.stop()
+    stage.take("become")
+    stage.take("next")
+    stage.activation.forget()
+    stage.take("again")
+    assert stage.got[-3:] == ["become", "become next", "again"], "a receiver that begins anew has its first handler"
     assert stage.activation.address == "sum/x"
 
 

@@ -166,6 +166,30 @@ def test_what_waits_for_a_pause_leaves_at_once_when_the_hosts_change() -> None:
     assert [bodies for _, _, bodies in box.flush(0.0)] == [[b"1"]]
 
 
+def test_what_a_host_told_of_its_partitions_counts_until_it_denies_it_or_is_lost() -> None:
+    best = choose(":k", 0, [A, B])
+    other = B if best == A else A
+
+    def owned_by_the_other() -> Box:
+        box = Box()
+        box.hosts(other)
+        box.put(b"1")
+        ((host, number, _),) = box.flush(0.0)
+        box.report(0.0, host, taken=[number], done=[(number, None)])
+        box.hosts(A, B)
+        box.put(b"2")
+        return box
+
+    box = owned_by_the_other()
+    ((host, number, _),) = box.flush(0.0)
+    assert host == other, "it has taken the batch before"
+    box.report(0.0, other, moved=[(number, "")])
+    assert [to for to, *_ in box.flush(PAUSE)] == [best]
+    box = owned_by_the_other()
+    box.box.lost(other)
+    assert [to for to, *_ in box.flush(0.0)] == [best], "although it is back"
+
+
 def test_hosts_that_name_each_other_are_asked_again_only_after_a_pause() -> None:
     box = Box()
     box.hosts(A, B)

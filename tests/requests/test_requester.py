@@ -221,7 +221,38 @@ def test_a_retried_call_that_nobody_answers_ends_at_its_deadline() -> None:
         assert caller.requester.advance(now, call) == []
     assert now == 10.0
     assert isinstance(error_of(call), RequestTimeoutError)
+    assert len(caller.requester._waiting) == 0
     assert caller.appear(11.0, "c", "t") == []
+
+
+def test_all_calls_that_wait_for_a_responder_are_sent_when_one_appears() -> None:
+    caller = Caller(b="t")
+    calls = [caller.call(retry=True)[0] for _ in range(3)]
+    assert caller.leave(1.0, "b") == []
+    asked = [decode_request(payload)[0].id for one in caller.appear(2.0, "c", "t") for payload in one.payloads]
+    assert asked == [call.first for call in calls]
+    caller.leave(3.0, "c")
+    assert caller.requester._routes._under_way == {}, "a responder that is gone is no burden when it is back"
+
+
+def test_a_responder_that_refused_is_asked_again_once_it_answers_the_topic_again() -> None:
+    caller = Caller(b="t")
+    call, _ = caller.call(retry=True)
+    caller.directory.forget("b")
+    assert caller.reply(1.0, "b", call.first, refusal_tail(GONE)) == []
+    (sending,) = caller.appear(2.0, "b", "t")
+    assert sending.topic == "$glue/request/b/t"
+
+
+def test_refusals_of_two_responders_are_not_added_up() -> None:
+    caller = Caller(b="t")
+    call, _ = caller.call(count=2, retry=True)
+    assert caller.reply(1.0, "b", call.first, refusal_tail(GONE)) == []
+    caller.appear(1.5, "c", "t")
+    assert len(caller.leave(2.0, "b")) == 2
+    caller.appear(2.5, "d", "t")
+    assert caller.reply(3.0, "c", call.first + 1, refusal_tail(GONE)) == [], "it is at work on the other request"
+    assert len(caller.reply(3.0, "c", call.first, refusal_tail(GONE))) == 2
 
 
 def test_a_retried_call_is_repeated_ever_more_rarely() -> None:
