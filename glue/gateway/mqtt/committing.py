@@ -98,7 +98,11 @@ class Committing:
         now = time.monotonic()
         if store.deadline <= now and now - began > SLOW:
             self._not_before = now + (now - began) * GATHERING
-        store.end_sync(now, ticket)
+        try:
+            store.end_sync(now, ticket)
+        except StorageError as error:  # what is to be sent now cannot be read
+            self._fail(error)
+            return
         self._flush()
 
     def _complete(self, ticket: Ticket, snapshot: bytes | None) -> None:

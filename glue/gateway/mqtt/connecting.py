@@ -52,7 +52,7 @@ class Connecting(Leaving):
 
     def _connect(self, now: float, client: Client, packet: Connect) -> None:
         client.connect, client.version = packet, packet.version
-        if self.store is not None and self.store.failure:
+        if self.has_store_failed or (self.store is not None and self.store.failure):
             self._reject(now, client, Refusal(codes.SERVER_UNAVAILABLE, "the storage of the gateway failed"))
             return
         if "authentication_method" in packet.properties:

@@ -144,7 +144,9 @@ class Connection(asyncio.BufferedProtocol):
             client.held > 0 or client.waits is not None or self.door.is_network_full or self.door.is_store_full
         )
         if should_pause != self.is_paused:
-            self.is_paused = should_pause
+            self.is_paused, now = should_pause, time.monotonic()
+            client.last_heard += max(0.0, now - client.unread_since)
+            client.unread_since = now if should_pause else float("inf")
             (transport.pause_reading if should_pause else transport.resume_reading)()
 
 

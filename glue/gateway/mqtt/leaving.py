@@ -19,6 +19,8 @@ class Leaving(Subscribing):
         if client.link not in self.clients or client.is_closing:
             return
         due = client.last_heard + client.timeout
+        if due <= now and client.unread_since < now:
+            due = now + client.timeout
         if due <= now:
             self.statistics["keep-alive timeouts"] += 1
             self.end(now, client, codes.KEEP_ALIVE_TIMEOUT, f"silent for {client.timeout:g} s")

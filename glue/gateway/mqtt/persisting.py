@@ -29,6 +29,8 @@ class Persisting(BrokerState):
     """Stores what sessions need after the end of the process. Without `store` it does nothing."""
 
     store: SessionStore | None = None
+    has_store_failed = False
+    """Whether the shell has given up the store, so that nothing is promised any more."""
     recovered_to = 0
     """The end of what was stored before this process began."""
 
@@ -54,7 +56,8 @@ class Persisting(BrokerState):
             self.changed[client] = None
 
     def store_failed(self, now: float) -> None:
-        """Close all connections: nothing can be promised any more."""
+        """Close all connections, and let nobody in: nothing can be promised any more."""
+        self.has_store_failed = True
         for client in list(self.clients.values()):
             self.end(now, client, codes.IMPLEMENTATION_ERROR, "the storage of the gateway failed")
 

@@ -232,9 +232,10 @@ class Client:
     """
 
     __slots__ = (
-        "alias_maximum", "aliases", "connect", "decoder", "dropped", "full_since", "given", "held", "holds", "identity",
-        "inflight", "is_closing", "is_full", "is_stuck", "last_heard", "link", "out", "packet_size", "promised",
-        "reason", "received", "remote", "sent", "session", "since", "timeout", "version", "waits",
+        "alias_maximum", "aliases", "connect", "decoder", "dropped", "full_since", "given", "held", "holds",
+        "identity", "inflight", "is_closing", "is_full", "is_stuck", "last_heard", "link", "out", "packet_size",
+        "promised", "reason", "received", "remote", "sent", "session", "since", "timeout", "unread_since", "version",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, link: Hashable, remote: Remote, now: float, limit: int) -> None:
@@ -259,6 +260,7 @@ class Client:
         self.packet_size = FOREVER
         self.is_full = self.is_stuck = False
         self.full_since = FOREVER
+        self.unread_since = FOREVER  # since when the shell reads nothing of it, so that its silence says nothing
         self.holds: set[Client] = set()  # publishers that wait for this connection
         self.held = 0  # connections that this publisher waits for
         self.received = self.sent = self.dropped = 0  # messages
