@@ -196,11 +196,14 @@ class LinkedNetwork:
                 for link in links:
                     self._send(link, Train(address, data, train.segment))
             if not links:
-                self._counted["not sent: no interface"] += -(-len(train.data) // train.segment)
+                self._count_unsent(train)
+
+    def _count_unsent(self, train: Train) -> None:
+        self._counted["not sent: no interface"] += -(-len(train.data) // train.segment)
 
     def _send(self, link: Link, train: Train) -> None:
-        if link.network is None:  # it was closed by a look, after a train before this one had failed
-            self._counted["not sent: no interface"] += -(-len(train.data) // train.segment)
+        if link.network is None:  # closed by a look that another link of this train has caused
+            self._count_unsent(train)
             return
         link.network.send((train,))
         if link.network.take_broken() and (now := time.monotonic()) >= self._failed_at + LOOK_SPACING:

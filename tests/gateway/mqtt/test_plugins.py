@@ -64,6 +64,9 @@ class Files:
     def refused_by(self, identity: Identity, client_id: str, action: str, name: str) -> str:
         return f"the file: {identity.user} {client_id} {action} {name}"
 
+    def narrows(self, identity: Identity, client_id: str, name: str) -> bool:
+        return name == "left/#"
+
     def changed(self) -> bool:
         return self.has_changed
 
@@ -104,6 +107,7 @@ def test_a_plug_in_that_overrides_nothing_changes_nothing() -> None:
     assert access.check(made("x", "kitchen"), FAR) == Identity("checked kitchen")
     assert access.authorize(Identity("u"), "c", "read", "left/allowed")
     assert [access.knows(Identity(user)) for user in ("u", "other")] == [True, False]
+    assert [access.narrows(Identity("u"), "c", name) for name in ("left/#", "x")] == [True, False]
     assert not access.changed()
     files.has_changed = True
     assert access.changed()
