@@ -31,6 +31,9 @@ class Diary(glue.Receiver):
                 context.state["kept"] = "." * size
             case "fail":
                 raise ValueError("as asked")
+            case "change and fail":
+                self.note(context, message)
+                raise ValueError("half of a change")
             case "stop":
                 context.stop()
             case "who":
@@ -83,6 +86,23 @@ def test_after_a_crash_only_one_with_a_durable_timer_is_back_at_once() -> None:
     assert notes(context)[-1] == "late"
     context.restart()
     assert notes(context)[-1] == "late", "the timer has had its turn"
+
+
+@pytest.mark.parametrize("leaving", ["deactivate", "fail"])
+def test_a_durable_timer_brings_back_a_receiver_that_is_not_in_memory(leaving: str) -> None:
+    context = Context(Diary)
+    context.tell("a")
+    for place in range(20):  # at times that no binary fraction tells
+        context.tell({"after": 0.1 * (place + 1), "say": place, "durable": True})
+    if leaving == "deactivate":
+        context.deactivate()
+    else:
+        with pytest.raises(ValueError, match="half"):
+            context.tell("change and fail")
+    for place in range(20):
+        context.advance(0.1)
+        assert notes(context)[-1] == place
+    assert notes(context).count("activate") == 2
 
 
 def test_timers_come_in_their_order_each_at_its_time() -> None:
