@@ -51,10 +51,10 @@ class Source:
         self.pause = 0.0  # seconds between the last two samples
         self.count = 0  # messages since the first sample
 
-    def take(self, sequence: int, at: float, now: float) -> None:
-        """Take another sample of the same life."""
-        if sequence < self.sequence:  # an older sample that was overtaken
-            return
+    def take(self, sequence: int, at: float, now: float) -> bool:
+        """Take another sample of the same life; returns False for an older one, which was overtaken."""
+        if sequence < self.sequence:
+            return False
         count, elapsed = sequence - self.sequence, at - self.at
         self.count += count
         if count:
@@ -64,6 +64,7 @@ class Source:
             elif self.pause > 0:
                 self.rate = count / self.pause
         self.sequence, self.at, self.received_at = sequence, at, now
+        return True
 
     def rate_at(self, now: float) -> float:
         """Messages a second; less and less while nothing comes any more."""
@@ -135,8 +136,8 @@ class Bus:
                 topic.sources[sample.publisher_id] = Source(
                     sample.publisher, sample.incarnation, sample.sequence, sample.published_at, now
                 )
-        else:
-            source.take(sample.sequence, sample.published_at, now)
+        elif not source.take(sample.sequence, sample.published_at, now):
+            return topic  # the value that is shown is newer
         topic.payload, topic.type, topic.size, topic.codec = sample.payload, sample.type, sample.size, sample.codec
         topic.mean_size += (sample.size - topic.mean_size) / 8
         topic.retained = sample.retained

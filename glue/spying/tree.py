@@ -15,6 +15,8 @@ from glue.topics.names import is_wildcard
 
 FEW: Final = 64
 """Levels below one that opens by itself; with more it stays closed until it is opened."""
+DEEPEST: Final = 32
+"""Levels of a topic that are told apart; what is below is one level, with its slashes."""
 
 
 class Node:
@@ -61,7 +63,7 @@ class Tree:
         """Add a topic."""
         node = self.root
         node.topics += 1
-        levels = topic.name.split("/")
+        levels = levels_of(topic.name)
         for place, level in enumerate(levels):
             below = node.children.get(level)
             if below is None:
@@ -77,7 +79,7 @@ class Tree:
     def find(self, path: str) -> Node | None:
         """The level with this path."""
         node: Node | None = self.root
-        for level in path.split("/"):
+        for level in levels_of(path):
             node = node.children.get(level) if node is not None else None
         return node
 
@@ -110,6 +112,11 @@ class Tree:
     def refresh(self, now: float) -> None:
         """Sum the rates of all levels."""
         _sum(self.root, now)
+
+
+def levels_of(name: str) -> list[str]:
+    """Split a topic into its levels, of which the last may be several."""
+    return name.split("/", DEEPEST - 1)
 
 
 def fits(text: str) -> Callable[[str], bool]:

@@ -53,6 +53,17 @@ def test_an_overtaken_sample_changes_no_rate() -> None:
     assert bus.topics["home/a"].rate_at(1.0) == 10.0
 
 
+def test_the_value_shown_is_not_replaced_by_an_older_one() -> None:
+    bus = Bus()
+    for place, sequence in enumerate((2, 1, 3, 2)):
+        bus.take(place, sample(sequence=sequence, payload=sequence))
+    topic = bus.topics["home/a"]
+    assert (topic.payload, topic.received_at, bus.samples) == (3, 2.0, 4)
+    bus.take(4.0, sample(sequence=1, payload="other", publisher_id="other"))
+    bus.take(5.0, sample(sequence=1, payload="restarted", incarnation=9))
+    assert topic.payload == "restarted"
+
+
 def test_topics_and_publishers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TOPICS", 2)
     monkeypatch.setattr(module, "SOURCES", 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glue.spying.bus import Bus, Sample
-from glue.spying.tree import FEW, Tree
+from glue.spying.tree import DEEPEST, FEW, Tree
 
 
 def bus_of(*names: str) -> Bus:
@@ -33,6 +33,19 @@ def test_levels_are_sorted_and_a_level_may_be_a_topic_and_have_others_below() ->
     assert home is not None and home.topic is not None  # noqa: PT018
     assert home.topics == 3
     assert tree.find("home/c/d") is None
+
+
+def test_a_topic_with_very_many_levels_is_shown_with_its_last_ones_as_one() -> None:
+    deep = "deep" + "/x" * 30_000
+    tree = tree_of(bus_of(deep, deep + "y", "deep/x"))
+    tree.refresh(1.0)
+    tree.open(tree.root.children["deep"], True)
+    assert paths(tree)[0] == "deep"
+    assert paths(tree)[-2:] == [deep, deep + "y"]
+    assert len(tree.lines) == DEEPEST + 1
+    assert (found := tree.find(deep)) is not None and found.topic is not None  # noqa: PT018
+    tree.choose("deep/#")
+    assert [node.path for node in tree.lines if node.topic is not None] == ["deep/x", deep, deep + "y"]
 
 
 def test_levels_open_and_close() -> None:
