@@ -128,17 +128,22 @@ class Recording:
         self._open()
 
     def close(self, dropped: int | None = None) -> None:
-        """Close the file. `dropped` is the number of frames that the system reports as lost, None if unknown."""
+        """Close the file. `dropped` is the number of frames that the system reports as lost, None if unknown.
+
+        Raises OSError if the rest cannot be written; the file is closed all the same.
+        """
         if self._file.closed:
             return
-        if dropped is not None:
-            now = time.time_ns()
-            head = _STATISTICS.pack(0, 0, 0, now >> 32, now & 0xFFFFFFFF)[8:]
-            number = dropped.to_bytes(8, "little")
-            block = _block(5, head + _option(5, number) + _option(0, b""))
-            self._file.write(block)
-            self.bytes += len(block)
-        self._file.close()
+        try:
+            if dropped is not None:
+                now = time.time_ns()
+                head = _STATISTICS.pack(0, 0, 0, now >> 32, now & 0xFFFFFFFF)[8:]
+                number = dropped.to_bytes(8, "little")
+                block = _block(5, head + _option(5, number) + _option(0, b""))
+                self._file.write(block)
+                self.bytes += len(block)
+        finally:
+            self._file.close()
 
     def _after_fork(self) -> None:
         """Discard the buffer in a forked child, because the parent process writes it."""

@@ -75,7 +75,7 @@ class Capture:
             packed = self._raw.peek(2).startswith(GZIP)
             self._file = cast(BinaryIO, gzip.GzipFile(fileobj=self._raw)) if packed else self._raw
             self._start = self._take(4)
-        except (DamagedError, EOFError, OSError):
+        except (DamagedError, EOFError, zlib.error, OSError):
             self._start = b""
         if self._start not in PCAP and self._start != SECTION.to_bytes(4, "little"):
             self.close()

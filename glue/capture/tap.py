@@ -120,11 +120,16 @@ class TappedNetwork:
         return {**self._network.describe(), "tap": files}
 
     def close(self) -> None:
-        """Close the network and the recording."""
-        self._network.close()
-        if self._recording is not None:
-            self._recording.close(0)
-            self._recording = None
+        """Close the network and the recording, of which a full disk may lose the last part."""
+        try:
+            self._network.close()
+        finally:
+            recording, self._recording = self._recording, None
+            try:
+                if recording is not None:
+                    recording.close(0)
+            except OSError as error:
+                self.statistics[f"recording ended: {error.strerror}"] += 1
 
     def _record(self, now: int, train: Train, source: Address, destination: Address, direction: int) -> None:
         if self._recording is None:

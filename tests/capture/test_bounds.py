@@ -325,6 +325,28 @@ def test_a_tap_whose_disk_is_full_is_closed_once_and_goes_on() -> None:
     assert recording.closed == [None, None], "one frame, and the end"
 
 
+def test_a_disk_that_is_full_at_the_end_does_not_keep_an_endpoint_from_closing() -> None:
+    network, recording = Network(), Recorded()
+    tap_ = tapped(network, recording)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(28, "full")
+
+    recording.close = refuse  # type: ignore[method-assign, assignment]
+    tap_.close()
+    tap_.close()
+    assert (network.did, network.statistics) == (["closed", "closed"], {"recording ended: full": 1})
+
+
+def test_a_recording_is_closed_though_its_end_does_not_fit(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.pcapng", "a")
+    recording._file.close()
+    recording._file = open("/dev/full", "wb", buffering=16)  # noqa: SIM115
+    with pytest.raises(OSError, match="No space left"):
+        recording.close(3)
+    assert recording._file.closed
+
+
 @pytest.mark.parametrize(
     ("point", "name", "told"), [("p", "hall", "p"), (None, "hall", "hall"), (None, None, "trace"), ("", None, "trace")]
 )

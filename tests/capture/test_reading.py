@@ -85,8 +85,12 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(name: str, tmp_path: Path) -
     assert capture.fault is not None
 
 
+GARBLED = gzip.compress(b"")[:10] + b"\xff" * 20
+"""Begins as gzip does, and goes on as no compressed data does."""
+
+
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
-    for content in (b"", b"abc", b"not a capture at all", gzip.compress(b"nor this")):
+    for content in (b"", b"abc", b"not a capture at all", gzip.compress(b"nor this"), GARBLED):
         (tmp_path / "x").write_bytes(content)
         with pytest.raises(ConfigurationError, match="neither pcap nor pcapng"):
             Capture(tmp_path / "x")
