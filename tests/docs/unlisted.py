@@ -32,7 +32,6 @@ UNLISTED: dict[str, dict[str, tuple[str, ...]]] = {
         "glue/gateway/mqtt/cluster/keys.py": ("DOOR_BITS", "PLACE_BITS"),
         "glue/gateway/mqtt/codes.py": ("*",),
         "glue/gateway/mqtt/decoder.py": ("BRIDGE",),
-        "glue/gateway/mqtt/gateway.py": ("FROM_NETWORK_QOS",),
         "glue/gateway/mqtt/packets.py": ("NEVER",),
         "glue/gateway/mqtt/properties.py": (
             "BYTE", "TWO", "FOUR", "VARIABLE", "TEXT", "BINARY", "PAIR", "_EVERYWHERE", "_ANSWERS",
@@ -40,6 +39,7 @@ UNLISTED: dict[str, dict[str, tuple[str, ...]]] = {
         "glue/gateway/mqtt/recovery.py": ("IDENTIFIERS",),
         "glue/gateway/mqtt/runs.py": ("_HIGH",),
         "glue/gateway/mqtt/session.py": ("FOREVER", "LAST_ID", "LOST"),
+        "glue/gateway/mqtt/translation.py": ("FROM_NETWORK_QOS",),
         "glue/model/consensus/core.py": ("FIRST_TERM",),
         "glue/model/consensus/tickets.py": ("START_BITS", "COUNTER_BITS"),
         "glue/model/mergeable/wire.py": ("LIFE_LENGTH",),

@@ -16,8 +16,6 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-import orjson
-
 import glue
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
@@ -37,7 +35,7 @@ from glue.gateway.mqtt.session import Subscription as ClientSubscription
 from glue.gateway.mqtt.store import Store
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
-from glue.gateway.mqtt.translation import FROM_LOG, for_clients, for_network
+from glue.gateway.mqtt.translation import FROM_LOG, for_network, run_of
 from glue.gateway.rights import Rights
 from glue.network import choose_interface, parse_group
 
@@ -58,9 +56,6 @@ REST_DELAY = 0.5
 
 RECHECK_INTERVAL = 2.0
 """Seconds between two looks at whether passwords or rules have changed."""
-
-FROM_NETWORK_QOS = 2
-"""QoS of what other endpoints publish: a client gets it with the QoS that it subscribed with."""
 
 logger = logging.getLogger("glue.mqtt")
 
@@ -220,6 +215,7 @@ class Gateway:
         if self.broker.access.changed():
             logger.info("passwords or rules have changed")
             self.broker.recheck(now)
+            self.broker.subscriptions.is_changed = True
         self.broker.at(now + RECHECK_INTERVAL, self._check_access)
 
     # --------------------------------------------------------------------------------------- to the network
@@ -266,15 +262,15 @@ class Gateway:
         self._door.flush()
         if isinstance(value, dict):
             await asyncio.sleep(REST_DELAY)
-            self.broker.give_rest(time.monotonic(), client_id, await self._neighbours.rest(client_id))
-            self._door.flush()
+            if self.broker.awaits_rest(client_id):
+                self.broker.give_rest(time.monotonic(), client_id, *await self._neighbours.rest(client_id))
+                self._door.flush()
 
     async def _send(self) -> None:
         """Publish what clients published, in order."""
         while True:
             await self._has_outgoing.wait()
-            with suppress(ClosedError):
-                await self._neighbours.announce()
+            await self._neighbours.announce()
             while self._outgoing:
                 run = self._outgoing.popleft()
                 self._outgoing_bytes -= run.size
@@ -314,7 +310,11 @@ class Gateway:
             self._subscriptions.pop(pattern).close()
         for pattern in wanted - self._subscriptions.keys():
             receive = partial(self._receive, pattern)
-            self._subscriptions[pattern] = self.endpoint.subscribe(pattern, receive, local=False)
+            try:
+                self._subscriptions[pattern] = self.endpoint.subscribe(pattern, receive, local=False)
+            except GlueError as error:  # of a session that stays: the door might subscribe when its client did
+                told = f"a session wants {pattern!r:.200}, which the door gets nothing of: {error}"
+                self.broker.refusals.tell(time.monotonic(), told)
         self._mine = {*self._subscriptions.values()}
 
     def _receive(self, pattern: str, message: Message) -> None:
@@ -339,7 +339,7 @@ class Gateway:
         for place, message in enumerate(incoming):
             following = incoming[place + 1] if place + 1 < len(incoming) else None
             if following is None or following.delivery is not message.delivery:
-                run = _run(incoming[first : place + 1])
+                run = run_of(incoming[first : place + 1])
                 if self._joining is None or self._joining.takes(run, message):
                     self.broker.deliver(now, run)
                 first = place + 1
@@ -354,7 +354,7 @@ class Gateway:
 
         def give(message: Message) -> None:
             if message.retained and self._door is not None:
-                self.broker.replay_from_network(time.monotonic(), subscription, _run([message]), message.published_at)
+                self.broker.replay_from_network(time.monotonic(), subscription, run_of([message]), message.published_at)
                 self._door.flush()
 
         asking = self.endpoint.subscribe(pattern, give, local=False)
@@ -378,21 +378,3 @@ def _joined(
         raise ConfigurationError("data_dir and shared: give the directory to the shared model instead")
     joining = Joining(endpoint, shared, access, limits)
     return joining, joining.broker
-
-
-def _run(messages: list[Message]) -> Publish:
-    """Messages of one publisher and topic as a run."""
-    first = messages[0]
-    payloads = [_bytes(message) for message in messages]
-    run = Publish(first.topic, payloads, FROM_NETWORK_QOS, first.retained, for_clients(first.properties))
-    run.expires = first.delivery.expires
-    if run.expires != float("inf"):  # what is left is set when it is sent
-        run.properties = {**(run.properties or {}), "message_expiry_interval": 0}
-    return run
-
-
-def _bytes(message: Message) -> bytes:
-    """A payload for clients: bytes unchanged, other values as encoded by their codec, or as JSON."""
-    if message.encoded is not None:
-        return message.encoded
-    return message.payload if isinstance(message.payload, bytes) else orjson.dumps(message.payload)

@@ -87,23 +87,32 @@ class Moving(Connecting):
         ghost = self._end_ghost(client_id)
         return None if ghost is None else _queue_value(ghost, self.wall_clock() - now)
 
-    def give_rest(self, now: float, client_id: str, values: Any) -> None:
-        """Take what came at the former door of a session, without what came here as well."""
+    def awaits_rest(self, client_id: str) -> bool:
+        """Whether a session is here that has moved, and what came at its former doors is still to come."""
+        session = self.sessions.get(client_id)
+        return session is not None and session.arrivals is not None
+
+    def give_rest(self, now: float, client_id: str, *rests: Any) -> None:
+        """Take what came at each former door of a session, without what came here or at another of them as well."""
         session = self.sessions.get(client_id)
         if session is None or session.arrivals is None:
             return
-        arrivals, session.arrivals = session.arrivals, None
-        try:
-            parcels = [_parcel(value, now - self.wall_clock()) for value in values or ()]
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-            self.statistics["malformed sessions of other doors"] += 1
-            return
-        for parcel in parcels:
-            key = parcel.run.topic, parcel.run.payloads[0]
-            if arrivals[key]:
-                arrivals[key] -= 1
-            elif not self.is_denied(session, parcel.run.topic):
-                self.put(now, session, parcel)
+        known, session.arrivals = session.arrivals, None
+        for values in rests:
+            try:
+                parcels = [_parcel(value, now - self.wall_clock()) for value in values or ()]
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+                self.statistics["malformed sessions of other doors"] += 1
+                continue
+            arrivals = known.copy()
+            for parcel in parcels:
+                key = parcel.run.topic, parcel.run.payloads[0]
+                if arrivals[key]:
+                    arrivals[key] -= 1
+                    continue
+                known[key] += 1
+                if not self.is_denied(session, parcel.run.topic):
+                    self.put(now, session, parcel)
 
     def left_over(self, now: float, session: Session) -> list[Any] | None:
         """The messages that a session got before this process began, for `give_late`: its client is at another door.

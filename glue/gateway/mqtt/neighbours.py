@@ -20,7 +20,7 @@ from typing import Any
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
 from glue.endpoint.request import Request
-from glue.errors import ClosedError, GlueError
+from glue.errors import GlueError
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.plugins import Plugin
@@ -76,13 +76,13 @@ class Neighbours(Plugin):
         """The other doors."""
         return [one for one in self._endpoint._core.requests.responders(MQTT_DOORS) if one != self._endpoint.id]
 
-    async def rest(self, client_id: str) -> Any:
-        """Ask for what came at the former door of a session since it was taken, a value for `give_rest`."""
+    async def rest(self, client_id: str) -> list[Any]:
+        """Ask for what came at each former door of a session since it was taken, values for `give_rest`."""
+        found: list[Any] = []
         with suppress(GlueError):
             async for reply in self._endpoint.request_all(MQTT_DOORS, ["rest", client_id], SEEK_TIMEOUT):
-                if reply.payload is not None:
-                    return reply.payload
-        return None
+                found += [] if reply.payload is None else [reply.payload]
+        return found
 
     async def drain(self) -> str:
         """Choose the door that takes over, and return its address, "" if there is no other door."""
@@ -135,16 +135,16 @@ class Neighbours(Plugin):
             self._new[client_id] = self._broker.sessions[client_id].epoch
 
     async def announce(self) -> None:
-        """Announce the clients that have connected since the last call. Raises ClosedError; what is refused is told."""
-        if self._new:
-            new, self._new = self._new, {}
-            try:
-                if self._endpoint.subscribers(CONNECTED):
-                    await self._endpoint.publish(CONNECTED, list(new.items()))
-            except ClosedError:
-                raise
-            except GlueError as error:  # clients are served all the same
-                self._broker.refusals.tell(time.monotonic(), f"other doors are not told of clients: {error}")
+        """Announce the clients that have connected since the last call. What the network refuses is counted."""
+        new, self._new = self._new, {}
+        if not new or not self._endpoint.subscribers(CONNECTED):
+            return
+        try:
+            await self._endpoint.publish(CONNECTED, list(new.items()))
+        except GlueError as error:
+            self._broker.statistics["announcements that the network refused"] += 1
+            told = f"other doors are not told of clients that connect: {error}"
+            self._broker.refusals.tell(time.monotonic(), told)
 
     @property
     def has_news(self) -> bool:

@@ -86,7 +86,7 @@ def test_a_client_gets_its_session_from_another_door_and_then_what_came_there_me
 
         async def rest(client_id: str) -> Any:
             asked.append(f"rest {client_id}")
-            return values
+            return [values]
 
         monkeypatch.setattr(gateway._neighbours, "seek", seek)
         monkeypatch.setattr(gateway._neighbours, "rest", rest)

@@ -1,16 +1,20 @@
-"""Doors that take nothing for a while, or never again: what their clients notice."""
+"""Doors that take nothing for a while, or never again, or may not all: what their clients notice."""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
-from glue.errors import StorageError
-from glue.gateway.mqtt import codes
+from glue.errors import ForbiddenError, StorageError
+from glue.gateway.mqtt import Gateway, codes
 from glue.gateway.mqtt.door import Door
+from glue.gateway.mqtt.session import Session, Subscription
 from tests.gateway.mqtt.test_committing import Shell, run
 from tests.gateway.mqtt.test_connections import at_door, connected
+from tests.gateway.mqtt.test_network_side import Network, Receiver, until
+from tests.gateway.mqtt.test_network_side import at_door as at_gateway
 from tests.support import mqtt
 
 
@@ -55,3 +59,37 @@ def test_a_door_that_has_given_up_its_disk_lets_nobody_in(cause: str, monkeypatc
         assert late.is_closed()
 
     run(monkeypatch, main)
+
+
+def test_what_the_network_forbids_the_door_itself_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that was stored may want what its door has no right to any more."""
+    forbidden = {"$mqtt/connected", "secret/#"}
+    plain_publish, plain_subscribe = Network.publish, Network.subscribe
+
+    async def publish(network: Network, topic: str, payload: Any, **options: Any) -> None:
+        if topic in forbidden:
+            raise ForbiddenError("no rule allows it")
+        await plain_publish(network, topic, payload, **options)
+
+    def subscribe(network: Network, pattern: str, receive: Any, local: bool) -> Receiver:
+        if pattern in forbidden:
+            raise ForbiddenError("no rule allows it")
+        return plain_subscribe(network, pattern, receive, local)
+
+    async def main(network: Network, gateway: Gateway, connect: Any) -> None:
+        monkeypatch.setattr(Network, "publish", publish)
+        monkeypatch.setattr(Network, "subscribe", subscribe)
+        for wanted in ("secret/#", "open/#"):
+            gateway.broker.subscriptions.add(Subscription(Session("away", 1, 1), wanted, 1))
+        device = await connect("p")
+        device.send(mqtt.publish("t", b"x", version=5))
+        await until(lambda: bool(network.published))
+        assert network.patterns == ["open/#"]
+        assert gateway.broker.statistics["announcements that the network refused"] == 1
+        forbidden.clear()
+        monkeypatch.setattr(gateway.broker.access, "changed", lambda: True)
+        gateway._check_access(time.monotonic())
+        gateway._after()
+        assert network.patterns == ["open/#", "secret/#"]
+
+    at_gateway(main)

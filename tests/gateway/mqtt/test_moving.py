@@ -92,6 +92,21 @@ def test_what_comes_while_a_session_moves_arrives_once(doors: tuple[Bench, Bench
     assert new.broker.subscriptions.count == 0, "a ghost ends by itself"
 
 
+def test_a_session_that_moves_on_at_once_gets_what_came_at_both_former_doors() -> None:
+    first, second, third = benches = Bench(), Bench(), Bench()
+    first.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    move(first, second)
+    first.connect("p").send(mqtt.publish("t", b"first", 1, 1), mqtt.publish("t", b"both", 1, 2))
+    assert second.broker.awaits_rest("s")
+    device, _ = move(second, third)
+    assert not second.broker.awaits_rest("s"), "the next door asks for it"
+    second.connect("p").send(mqtt.publish("t", b"both", 1, 1), mqtt.publish("t", b"second", 1, 2))
+    third.connect("p").send(mqtt.publish("t", b"second", 1, 1), mqtt.publish("t", b"third", 1, 2))
+    third.broker.give_rest(third.now, "s", *(one.broker.rest(one.now, "s") for one in benches))
+    assert sorted(device.payloads()) == [b"both", b"first", b"second", b"third"]
+    assert not third.broker.awaits_rest("s")
+
+
 def test_a_client_that_is_still_connected_is_told_that_its_session_is_taken_over(doors: tuple[Bench, Bench]) -> None:
     old, new = doors
     former = old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR)
@@ -226,6 +241,17 @@ def test_a_malformed_session_of_another_door_is_left_out(value: object) -> None:
     new.broker.give(new.now, value)
     assert new.broker.sessions == {}
     assert new.broker.statistics["malformed sessions of other doors"] == 1
+
+
+def test_a_door_that_ends_without_another_publishes_the_wills_that_wait() -> None:
+    bench = Bench()
+    for name in ("a", "b"):
+        options = {"will": (name, b"gone", 0, False), "will_raw": b"\x18\x00\x00\x00\x1e"}
+        bench.connect(name, 5, clean=False, raw=HOUR, **options).leave()
+    bench.connect("b", 5, clean=False, raw=HOUR)
+    bench.broker.publish_waiting_wills(bench.now)
+    bench.broker.publish_waiting_wills(bench.now)
+    assert [run.topic for run in bench.broker.published] == ["a"]
 
 
 @pytest.mark.parametrize("is_fresh", [False, True])

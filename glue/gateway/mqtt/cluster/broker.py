@@ -342,7 +342,9 @@ class ClusterBroker(Delivering):
     def taken(self, now: float, client_id: str, door: str) -> Any:
         """Hand over a session to a door that is not of the cluster: none that the cluster keeps."""
         session = self.sessions.get(client_id)
-        return super().taken(now, client_id, door) if session is not None and not session.claim else None
+        if session is None or session.claim:
+            return None
+        return super().taken(now, client_id, door)
 
 
 def _outcome(owner: Owner, expiry: float, operations: Sequence[Operation]) -> Found:
