@@ -20,7 +20,7 @@ from typing import Any
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
 from glue.endpoint.request import Request
-from glue.errors import GlueError
+from glue.errors import ClosedError, GlueError
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.plugins import Plugin
@@ -141,6 +141,8 @@ class Neighbours(Plugin):
             return
         try:
             await self._endpoint.publish(CONNECTED, list(new.items()))
+        except ClosedError:
+            pass  # the door ends, too
         except GlueError as error:
             self._broker.statistics["announcements that the network refused"] += 1
             told = f"other doors are not told of clients that connect: {error}"

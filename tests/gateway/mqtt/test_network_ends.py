@@ -46,7 +46,7 @@ def test_what_doors_may_not_tell_each_other_keeps_nothing_back() -> None:
         await until(lambda: bool(network.published))
         assert network.published == [("good", b"x", {})]
         assert [line for line in lines if "$mqtt" in line] == [
-            "other doors are not told of clients: door may not publish '$mqtt/connected'"
+            "other doors are not told of clients that connect: door may not publish '$mqtt/connected'"
         ]
 
     at_door(main)
