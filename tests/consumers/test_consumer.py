@@ -145,6 +145,26 @@ def test_after_a_restart_only_what_may_have_been_given_away_is_marked(closes: bo
     assert marked == again
 
 
+def test_what_is_read_anew_after_a_seek_is_not_marked_and_has_all_room() -> None:
+    trial, _ = joined(bytes(4 << 20))
+    trial.ask(ask="failed", member=MEMBER, epoch=1, shares=[[1, 1, 1]])
+    trial.disk.crash()
+    trial.open()  # what was given away would be marked now
+    trial.home.advance(trial.now)
+    trial.join()
+    trial.ask(ask="failed", member=MEMBER, epoch=2, shares=[[1, 1, 1]])
+    trial.append(b"2")
+    trial.ask(ask="seek", id=1, start=["earliest", 0])
+    told = trial.join()
+    assert [share[:2] for share in told[-1]["shares"]] == [[1, 0]]
+    trial.ask(ask="failed", member=MEMBER, epoch=3, shares=[[1, 1, 1]])
+    trial.now = 1.0
+    (told,) = [head for head in trial.heads(trial.home.advance(trial.now)) if head.get("tell") == "shares"]
+    assert [share[:2] for share in told["shares"]] == [[2, 1]], "it comes again"
+    (told,) = trial.ask(ask="done", member=MEMBER, epoch=3, shares=[[2, 1, 1]])
+    assert [share[:2] for share in told["shares"]] == [[3, 0]], "and then the next one, for which there is room"
+
+
 def test_messages_of_a_topic_go_one_after_another_to_one_member_if_they_are_ordered() -> None:
     for ordered in (0, 1):
         trial = Trial()

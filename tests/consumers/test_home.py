@@ -94,6 +94,22 @@ def test_nothing_is_given_away_that_a_full_disk_did_not_store_whatever_is_asked_
     assert [consumer.epoch for consumer in trial.home.consumers.values()] == [3]
 
 
+def test_what_could_not_be_stored_in_time_goes_to_a_member_that_joins_anew() -> None:
+    trial = Trial()
+    trial.join()
+    trial.append(b"1")
+    trial.disk.is_full = True
+    (told,) = trial.heads(trial.home.advance(trial.now))
+    assert (told["tell"], told["member"]) == ("fenced", MEMBER)
+    (state,) = trial.ask(ask="list", id=1)[0]["consumers"]
+    assert state["members"] == []
+    trial.disk.is_full = False
+    trial.now = RETRY
+    trial.home.advance(trial.now)
+    *_, shares = trial.join(number=2)
+    assert [share[0] for share in shares["shares"]] == [1]
+
+
 def test_a_member_gets_shares_and_moves_the_position() -> None:
     trial = Trial()
     trial.append(b"1", b"2")

@@ -123,6 +123,20 @@ def test_a_member_that_has_got_less_than_it_says_is_stalled_all_the_same() -> No
     assert not consumer.here("nobody", 1)
 
 
+def test_a_member_that_gets_little_at_a_time_stays_however_long_that_takes() -> None:
+    trial = Trial()
+    trial.join()
+    for number in range(40):
+        trial.append(b"%d" % number)
+        trial.home.advance(trial.now)
+    for got in range(10):
+        for _ in range(4):
+            trial.now += 0.25
+            assert trial.ask(ask="here", member=MEMBER, epoch=1, got=got)[0]["tell"] == "here"
+            trial.home.advance(trial.now)
+    assert trial.statistics["members of consumers removed: silent"] == 0
+
+
 def test_a_consumer_has_1024_members_at_most() -> None:
     trial = Trial()
     trial.join()

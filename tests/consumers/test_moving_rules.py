@@ -96,6 +96,29 @@ def test_a_home_that_may_not_act_fences_its_members_and_takes_only_farewells() -
     assert made.statistics["acknowledgements of members that are fenced"] == 1
 
 
+def test_a_home_that_learns_of_a_newer_one_takes_nobody_in_and_its_members_go() -> None:
+    made = keeper()
+    asked(made, **JOIN)
+    found = asked(made, OTHERS[0], ask="copied", epoch=1, promise=9, copied=[0, 0], at=0)
+    assert [head for _, head in found] == [{"tell": "fenced", **NAMES, "member": JOIN["member"]}]
+    where = {"tell": "where", **NAMES, "home": "", "epoch": 9, "covers": 1}
+    assert [head for _, head in asked(made, **JOIN)] == [where]
+
+
+def test_a_later_home_marks_what_a_former_one_may_have_given_away() -> None:
+    made = keeper()
+    made.log.append([Record("p" * 16, "publisher", 1, "a/c", 1, [b"x"])])
+    made.disk.crash()
+    made.open()
+    made.run(10.0)
+    epoch = made.home.consumers[ID].epoch
+    assert epoch > 1
+    made.log.append([Record("p" * 16, "publisher", 1, "a/c", 2, [b"y"])])
+    made.run(0.1)
+    told = [head for _, head in asked(made, **JOIN) if head["tell"] == "shares"]
+    assert [share[:2] for head in told for share in head["shares"]] == [[1, 1], [2, 0]]
+
+
 def test_a_home_that_lost_the_majority_waits_quietly_with_what_is_to_come_again() -> None:
     made = keeper()
     made.log.append([Record("p" * 16, "publisher", 1, "a/c", 1, [b"x"])])

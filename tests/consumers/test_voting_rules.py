@@ -171,6 +171,20 @@ def test_a_home_that_learns_of_a_newer_one_is_a_voter_again() -> None:
     assert not ballot.acts(0.2)
 
 
+def test_a_home_that_is_elected_again_tells_everything_and_no_changes_of_its_former_epoch() -> None:
+    ballot = home()
+    ballot.add(STREAM, 1, 3)
+    ballot.add(STREAM, 3, 4)
+    ballot.take(0.2, TWO, "copied", {"epoch": 1, "promise": 4, "copied": [0, 0], "at": 0})
+    ballot.stand(5.0)
+    for voter in ballot.others:
+        ballot.take(5.0, voter, "vote", {"epoch": 5, "granted": 1})
+    ballot.stored()
+    ballot.advance(5.0)
+    head = {"epoch": 5, "at": 5_000_000, "part": [0, 1], "to": 0, "done": [[*STREAM, 1, 4]]}
+    assert ballot.stored() == [(voter, "copy", head) for voter in ballot.others]
+
+
 def test_another_position_goes_to_all_at_once_and_forgets_the_changes() -> None:
     ballot = home()
     ballot.add(STREAM, 1, 3)
@@ -272,6 +286,9 @@ def test_a_voter_copies_parts_in_their_order_and_then_changes_that_follow() -> N
     assert [*ballot.done[STREAM]] == [(1, 3), (4, 6)]
     assert copy(ballot, peer=THREE, epoch=2, part=[0, 1], to=9, done=[])["copied"] == [2, 9]
     assert (ballot.done, ballot.home) == ({}, THREE)
+    assert copy(ballot, peer=THREE, epoch=2, part=[0, 2], to=9, done=[entry(1, 2)])["copied"] == [2, 9]
+    assert copy(ballot, epoch=3, part=[1, 2], to=9, done=[entry(2, 3)])["copied"] == [2, 9], "parts of two homes"
+    assert ballot.done == {}
 
 
 def test_what_a_voter_has_to_store_is_known_until_it_is_stored() -> None:

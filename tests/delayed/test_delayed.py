@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from random import Random
 from typing import Any
@@ -10,6 +11,7 @@ import orjson
 import pytest
 
 from glue.contract.metadata import Metadata
+from glue.delayed import store as room
 from glue.delayed.store import NAME, STEP, DelayedStore
 from glue.delayed.wire import (
     NAME_LIMIT,
@@ -232,3 +234,37 @@ def test_the_next_keeper_waits_anew_for_a_publisher_that_was_back_in_between() -
     for now, around.is_there in ((1.0, False), (1.0 + STEP, True), (2.0, False), (2.0 + STEP, False)):
         released.append(len(here.turn(now).released))
     assert released == [0, 0, 0, 1]
+
+
+def test_what_is_over_stays_over_however_often_a_keeper_begins_anew() -> None:
+    disk = SimulatedDisk(Random(1))
+    here = store(disk)
+    give(here, put(1), put(2))
+    here.turn(0.0)
+    here.end(0.0, put(1).id)
+    here.turn(0.1)
+    for number in (3, 4):
+        disk.crash()
+        here = store(disk)
+        give(here, put(number))
+        here.turn(0.0)
+    (payload,) = encode_ids("have", [put(1).id, put(2).id, put(9).id])
+    here.take(0.0, 1000.0, ME, payload, lambda topic: True)
+    told = [parse(payload) for _, payload in here.turn(0.0).told]
+    assert [(one.gone, one.want) for one in told] == [([put(1).id], []), ([], [put(9).id])]
+
+
+def test_a_message_that_is_put_off_again_and_again_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "ENDED", 16)
+    monkeypatch.setattr(room, "SPARE", 16)
+    here = store(None, is_present=True)
+    give(here, put(1, wait=60_000))
+    tracemalloc.start()
+    for number in range(2, 1_000):  # as of a watchdog: cancelled, and put anew
+        give(here, put(number, wait=3_600_000))
+        here.turn(0.0)
+        here.end(0.0, put(number).id)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 100_000
+    assert here.deadline == 60.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections import Counter, OrderedDict
 from hashlib import blake2s
 from random import Random
@@ -12,7 +11,6 @@ import orjson
 import pytest
 
 from glue.contract.metadata import PROPERTIES, PROPERTIES_SIZE, Metadata
-from glue.delayed import store as room
 from glue.delayed.store import NAME, DelayedStore
 from glue.delayed.wire import Id, MalformedError, Put, ask_topic, encode_ids, encode_puts, id_of_tag, parse, tagged
 from glue.simulation.disk import SimulatedDisk
@@ -143,22 +141,6 @@ def test_65536_ends_are_remembered() -> None:
         here.kept(0.0, put(number).id)
         give(here, put(1), put(2), put(3))
         assert [id.number for id in here.held] == forgotten
-
-
-def test_a_message_that_is_put_off_again_and_again_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "ENDED", 16)
-    monkeypatch.setattr(room, "SPARE", 16)
-    here = store(None, is_present=True)
-    give(here, put(1, wait=60_000))
-    tracemalloc.start()
-    for number in range(2, 1_000):  # as of a watchdog: cancelled, and put anew
-        give(here, put(number, wait=3_600_000))
-        here.turn(0.0)
-        here.end(0.0, put(number).id)
-    held = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert held < 100_000
-    assert here.deadline == 60.0
 
 
 class Others(Alone):
