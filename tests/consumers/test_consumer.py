@@ -159,10 +159,10 @@ def test_what_is_read_anew_after_a_seek_is_not_marked_and_has_all_room() -> None
     assert [share[:2] for share in told[-1]["shares"]] == [[1, 0]]
     trial.ask(ask="failed", member=MEMBER, epoch=3, shares=[[1, 1, 1]])
     trial.now = 1.0
-    (told,) = [head for head in trial.heads(trial.home.advance(trial.now)) if head.get("tell") == "shares"]
-    assert [share[:2] for share in told["shares"]] == [[2, 1]], "it comes again"
-    (told,) = trial.ask(ask="done", member=MEMBER, epoch=3, shares=[[2, 1, 1]])
-    assert [share[:2] for share in told["shares"]] == [[3, 0]], "and then the next one, for which there is room"
+    (again,) = [head for head in trial.heads(trial.home.advance(trial.now)) if head.get("tell") == "shares"]
+    assert [share[:2] for share in again["shares"]] == [[2, 1]], "it comes again"
+    (following,) = trial.ask(ask="done", member=MEMBER, epoch=3, shares=[[2, 1, 1]])
+    assert [share[:2] for share in following["shares"]] == [[3, 0]], "and then the next one, for which there is room"
 
 
 def test_messages_of_a_topic_go_one_after_another_to_one_member_if_they_are_ordered() -> None:
