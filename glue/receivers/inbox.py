@@ -64,6 +64,7 @@ class Inbox:
         self.results: list[tuple[Incoming, Result]] = []
         self._open: dict[tuple[str, int], list[Incoming]] = {}
         self._waiting = 0
+        self._is_cut = False  # whether the last report left out what was done
 
     @property
     def is_full(self) -> bool:
@@ -113,10 +114,13 @@ class Inbox:
         for batch, _ in results:
             batch.others += 1
         done: list[tuple[int, list[int] | None]] = []
+        self._is_cut = False
         for key, batches in list(self._open.items()):
             for batch in batches:
                 count = len(batch.done)
-                if count > batch.told:
+                if count > batch.told and len(done) >= BATCH_MESSAGES:
+                    self._is_cut = True
+                elif count > batch.told:
                     is_all = count == batch.total
                     done.append((batch.number, None if is_all else batch.done[batch.told : count]))
                     batch.told = count
@@ -142,7 +146,7 @@ class Inbox:
     @property
     def has_more(self) -> bool:
         """Whether more is to be told at once."""
-        return bool(self.taken or self.moved or self.results)
+        return bool(self.taken or self.moved or self.results or self._is_cut)
 
     @property
     def is_empty(self) -> bool:

@@ -157,9 +157,12 @@ class Outbox:
             route.not_before = -inf  # one with something to send is dirty all the while
 
     def _number_anew(self, kind: str, routes: list[Route]) -> None:
-        """The kind has another number of partitions than before: its messages take other routes."""
+        """The kind has another number of partitions than before: its messages take other routes.
+
+        They get higher numbers than before, as receivers remember those of this endpoint.
+        """
+        self._first[kind] = max(route.next for route in routes)
         del self._routes[kind]
-        self._first[kind] = max(route.next for route in routes)  # receivers take smaller numbers for repeated ones
         for route in routes:
             self._dirty.pop(route, None)
             if route.batches:
