@@ -133,7 +133,11 @@ class Broker(Moving):
         """Take messages of QoS 2, except messages taken before, with ids that wait for a PUBREL."""
         session = client.session
         assert session is not None
-        new = [place for place, number in enumerate(run.ids) if number not in session.received]
+        places: dict[int, int] = {}
+        for place, number in enumerate(run.ids):
+            if number not in session.received:
+                places.setdefault(number, place)  # a client may send a message twice at once
+        new = list(places.values())
         if code == codes.SUCCESS:
             if len(session.received) + len(new) > self.limits.receive_maximum:
                 raise ProtocolError(

@@ -267,11 +267,13 @@ class Connecting(Leaving):
             return
         if session.read_at is None:  # new messages come behind these
             session.read_at = self.store.end
+        client.is_resuming = True
         self.store.then(partial(self._send_again, client, session))
 
     def _send_again(self, client: Client, session: Session, now: float) -> None:
         if session.client is not client or client.is_closing:
             return
+        client.is_resuming = False
         self.changed[client] = None
         for number in session.released:
             client.out.append(encoder.acknowledgement(client.version, codes.PUBREL, number))

@@ -115,7 +115,7 @@ class Persisting(BrokerState):
         run = kept.run
         if kept.to:
             is_own = kept.to == session.client_id and run.qos and not self.is_denied(session, run.topic)
-            return Parcel(run, run.qos, run.retain) if is_own else None
+            return Parcel(run, run.qos, run.retain, kept.identifiers) if is_own else None
         if not run.qos:
             return None
         found = [one for one in session.subscriptions.values() if _matches(one, kept)]
@@ -190,8 +190,9 @@ class Persisting(BrokerState):
                 for place in range(kept.run.count):
                     number = numbers.get(first + place)
                     if number is not None:
-                        options = shelved[number][1]
-                        found[number] = (Parcel(kept.run.part(place, place + 1), options & 3, bool(options >> 2)), 0)
+                        run, options = kept.run.part(place, place + 1), shelved[number][1]
+                        identifiers = kept.identifiers if kept.to else _identifiers(session, kept)
+                        found[number] = (Parcel(run, options & 3, bool(options >> 2), identifiers), 0)
             if following <= at:
                 break
             at = following
@@ -254,6 +255,11 @@ def _matches(subscription: Subscription, kept: Kept) -> bool:
     if subscription.since > run.offset or (subscription.no_local and kept.sender == subscription.session.client_id):
         return False
     return not subscription.is_shared and covers(subscription.filter, run.topic)
+
+
+def _identifiers(session: Session, kept: Kept) -> Sequence[int]:
+    """The identifiers of the subscriptions by which a session gets a run."""
+    return [one.identifier for one in session.subscriptions.values() if one.identifier and _matches(one, kept)]
 
 
 def _ranges(ids: Sequence[int]) -> list[list[int]]:

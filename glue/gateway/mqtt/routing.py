@@ -116,7 +116,8 @@ class Routing(Persisting):
         assert self.store is not None
         run = _alone(parcel.run)
         run.qos, run.retain = parcel.qos, parcel.retain
-        self.store.add(now, Kept(run, "" if sender is None else sender.name, session.client_id))
+        name = "" if sender is None else sender.name
+        self.store.add(now, Kept(run, name, session.client_id, identifiers=parcel.identifiers))
         return Parcel(run, parcel.qos, parcel.retain, parcel.identifiers)
 
     def _send_once(self, now: float, client: Client, parcel: Parcel, sender: Client | None) -> None:
@@ -162,7 +163,7 @@ class Routing(Persisting):
     def fill(self, now: float, session: Session) -> None:
         """Send what waits, as far as the client has room for it."""
         client = session.client
-        while client is not None and not client.is_full:
+        while client is not None and not (client.is_full or client.is_resuming):
             room = client.inflight - session.under_way
             if room <= 0:
                 return

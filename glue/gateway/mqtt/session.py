@@ -233,9 +233,9 @@ class Client:
 
     __slots__ = (
         "alias_maximum", "aliases", "connect", "decoder", "dropped", "full_since", "given", "held", "holds",
-        "identity", "inflight", "is_closing", "is_full", "is_stuck", "last_heard", "link", "out", "packet_size",
-        "promised", "reason", "received", "remote", "sent", "session", "since", "timeout", "unread_since", "version",
-        "waits",
+        "identity", "inflight", "is_closing", "is_full", "is_resuming", "is_stuck", "last_heard", "link", "out",
+        "packet_size", "promised", "reason", "received", "remote", "sent", "session", "since", "timeout",
+        "unread_since", "version", "waits",
     )  # fmt: skip
 
     def __init__(self, link: Hashable, remote: Remote, now: float, limit: int) -> None:
@@ -265,6 +265,7 @@ class Client:
         self.held = 0  # connections that this publisher waits for
         self.received = self.sent = self.dropped = 0  # messages
         self.promised = 0  # packets that wait for a sync of the log
+        self.is_resuming = False  # whether it first gets again what was under way, after a sync
 
     @property
     def name(self) -> str:

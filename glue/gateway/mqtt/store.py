@@ -247,7 +247,7 @@ class Store:
 def _from(kept: Kept, offset: int) -> Kept:
     """The messages of a run from an offset on."""
     skipped = max(0, offset - kept.run.offset)
-    return Kept(part(kept.run, skipped), kept.sender, kept.to) if skipped else kept
+    return Kept(part(kept.run, skipped), kept.sender, kept.to, identifiers=kept.identifiers) if skipped else kept
 
 
 def part(run: Publish, start: int) -> Publish:

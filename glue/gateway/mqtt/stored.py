@@ -2,7 +2,8 @@
 
 Both are records of one stream, so that the order of the file is the order of what happened. A run has its topic as the
 record's type. Its properties hold rare values: properties of MQTT 5, the end of the lifetime, the packet ids of QoS 2,
-and a single target session. An event is a JSON list; its first item names what happened:
+and a single target session with the identifiers of its subscription. An event is a JSON list; its first item names
+what happened:
 
     ["open", client, expiry]                   a session exists, and outlives its connection by `expiry` seconds
     ["end", client]                            it ended
@@ -41,14 +42,20 @@ Event = Sequence[Any]
 class Kept:
     """A run in the log, with the client id of its publisher, and its target session ("" for any)."""
 
-    __slots__ = ("ids", "run", "sender", "to")
+    __slots__ = ("identifiers", "ids", "run", "sender", "to")
 
-    def __init__(self, run: Publish, sender: str = "", to: str = "", ids: Sequence[int] = ()) -> None:
-        """`ids` are the packet ids of QoS 2 that the publisher's session must remember."""
+    def __init__(
+        self, run: Publish, sender: str = "", to: str = "", ids: Sequence[int] = (), identifiers: Sequence[int] = ()
+    ) -> None:
+        """`ids` are the packet ids of QoS 2 that the publisher's session must remember.
+
+        With a target, `identifiers` are those of its subscription.
+        """
         self.run = run
         self.sender = sender
         self.to = to
         self.ids = ids
+        self.identifiers = identifiers
 
 
 def run_record(kept: Kept, offset: int, expires: float, published_at: float) -> Record:
@@ -60,6 +67,8 @@ def run_record(kept: Kept, offset: int, expires: float, published_at: float) -> 
         more["expires"] = repr(expires)
     if kept.to:
         more["to"] = kept.to
+    if kept.identifiers:
+        more["identifiers"] = orjson.dumps(list(kept.identifiers)).decode()
     if kept.ids:
         more["ids"] = orjson.dumps(list(kept.ids)).decode()
     return Record(
@@ -85,7 +94,8 @@ def read_record(record: Record, offset: int, to_monotonic: float) -> Kept | list
         if "expires" in more:
             run.expires = float(more["expires"]) + to_monotonic
         run.at, run.offset = record.published_at, offset
-        return Kept(run, record.name, more.get("to", ""), orjson.loads(more.get("ids", "[]")))
+        ids, identifiers = (orjson.loads(more.get(name, "[]")) for name in ("ids", "identifiers"))
+        return Kept(run, record.name, more.get("to", ""), ids, identifiers)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise CorruptStorageError(f"a record of the door at offset {offset} is malformed: {error}") from None
 

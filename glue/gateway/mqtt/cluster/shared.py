@@ -126,7 +126,7 @@ class Shared:
     def read(self, now: float, offset: int, size: int) -> tuple[list[Kept], int]:
         """The runs from an offset on, some `size` bytes of them, and the offset to go on from."""
         found, following = self.replica.read(offset, size)
-        kept = [Kept(entry.run, entry.sender, entry.to) for entry in found]
+        kept = [Kept(entry.run, entry.sender, entry.to, identifiers=entry.identifiers) for entry in found]
         return kept, following
 
     # ------------------------------------------------------------------------------------------- proposing
