@@ -319,7 +319,7 @@ def test_an_inbox_tells_what_became_of_batches_and_nothing_twice() -> None:
 
 
 def test_messages_that_were_sent_again_take_no_room_once_they_are_handled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inbox_module, "WAITING", 4)
+    monkeypatch.setattr(inbox_module, "WAITING", 3)
     inbox = Inbox(A, f"{A}/1", result_of, lambda: None)
     for number in range(1, 10, 2):  # each batch comes twice, the second time while its first message still waits
         first = inbox.open((":k", 0), number, 2)
