@@ -56,7 +56,7 @@ def test_a_group_that_has_a_member_again_is_not_given_up() -> None:
 
 def test_after_a_group_was_given_up_its_topic_has_no_subscriber() -> None:
     layer, interest = topics(), interest_of("g", MEMBER, "t")
-    layer.receive(0.0, [added("peer"), wants("peer", interest)])
+    layer.receive(0.0, [added("peer"), wants("peer", interest, interest_of("h", MEMBER, "u"))])
     layer.receive(1.0, [wants_no_more("peer", interest)])
     layer.receive(60.0, [])
     layer.send(61.0, [message("t", b"1")])
