@@ -318,3 +318,14 @@ def test_partners_that_part_or_begin_a_new_life_answer_no_more() -> None:
     keeper.meet(ONE, life=2)
     keeper.healer.lost(ONE)
     assert (keeper.healer.deadline, keeper.asked()) == (inf, None)
+
+
+def test_a_partner_that_is_lost_before_it_answers_holds_up_no_other() -> None:
+    keeper = Keeper()
+    keeper.meet(ONE)
+    keeper.ask()
+    keeper.now += 0.01
+    keeper.meet(TWO)
+    keeper.healer.lost(ONE)
+    assert keeper.healer.deadline <= keeper.now
+    assert keeper.ask()[0] == TWO

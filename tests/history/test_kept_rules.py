@@ -153,6 +153,20 @@ def test_where_a_reader_will_go_on_is_remembered_for_so_many_streams(monkeypatch
     assert ([group.sequence for _, group in found], over) == ([2, 3, 4], {0})
 
 
+def test_what_was_stored_out_of_order_is_found_when_more_is_asked_for_than_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("STEP", "LONGEST_STEP", "READS"):
+        monkeypatch.setattr(module, name, 1)
+    log = log_of(record("s", 3), record("x", 1), *(record("busy", number) for number in range(1, 9)),
+                 record("s", 1, 2))  # fmt: skip
+    history = KeptHistory(log)
+    (found, over), _ = whole(history.ranges([("x", 1, 1, 0, P, 1), ("s", 1, 2, 0, P, 1)], 1 << 20, 99))
+    assert ([(group.topic, group.sequence) for _, group in found], over) == ([("x", 1)], {0})
+    (found, over), _ = whole(history.ranges([("s", 1, 3, 0, P, 1)], 1 << 20, 99))
+    assert [group.sequence for _, group in found][:1] == [3]
+
+
 def test_a_group_has_all_that_its_record_has() -> None:
     made = group_of(record("a", 5, 2, 1.5, 3, flags=JSON, type="t", codec="zstd", properties={"k": "v"}))
     assert (made.topic, made.sequence, made.at, made.length, made.type, made.json) == ("a", 5, 1_500_000, 3, "t", True)

@@ -10,7 +10,7 @@ import pytest
 
 from glue.contract import Delivery, Missed
 from glue.history.reader import Reader
-from glue.history.source import CHECK, FOUND_LATE, GRACE, RETURN, weight
+from glue.history.source import CHECK, FOUND_LATE, GRACE, LEFT, RETURN, weight
 from glue.history.wire import EARLIEST, LAST, LATEST, Page, Start
 from glue.topics.bundle import MessageGroup
 
@@ -109,3 +109,50 @@ def test_what_follows_a_live_message_that_was_late_is_looked_up_if_history_was_b
     group = MessageGroup("t/a", 2, 2, [b"2"], 1, json=True)
     assert reader.page(5.0, PUBLISHER, 7, Page(request.id, 2, 2, True, [group], answered=1))
     assert [delivery.payloads[0] for delivery in reader.ready if isinstance(delivery, Delivery)] == [1, 2]
+
+
+def handed(reader: Reader) -> list[object]:
+    """The messages that were handed over, and the causes of gaps."""
+    return [one.cause if isinstance(one, Missed) else one.payloads[0] for one in reader.ready]
+
+
+def test_a_publisher_that_was_silent_and_began_anew_is_read_from_the_beginning_of_its_life() -> None:
+    reader = reader_from((LATEST, 0))
+    reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")
+    ((_, request),) = reader.advance(0.0)
+    assert reader.page(0.0, PUBLISHER, 7, Page(request.id, 2, 2, True))
+    reader.lost(PUBLISHER, 7, "expired")
+    reader.offered(5.0, PUBLISHER, 8, "publisher", "t/#")
+    ((_, request),) = reader.advance(5.0)
+    assert (request.heads, request.ranges, request.start, request.after) == (False, (), (EARLIEST, 0), 0)
+    groups = [MessageGroup("t/a", 1, 5, [b"1"], 1, json=True)]
+    assert reader.page(5.0, PUBLISHER, 8, Page(request.id, 1, 1, True, groups))
+    assert handed(reader) == [1]
+
+
+def test_what_waits_for_a_pattern_goes_on_when_its_publisher_serves_that_no_more() -> None:
+    reader = reader_from((EARLIEST, 0))
+    for pattern in ("t/a", "t/b"):
+        reader.offered(0.0, PUBLISHER, 7, "publisher", pattern)
+    ((_, request),) = reader.advance(0.0)
+    assert reader.page(0.0, PUBLISHER, 7, Page(request.id, 0, 0, True))
+    for number in (1, 3):
+        reader.live(0.1, live(number))
+    assert handed(reader) == [1], "the second one is asked for"
+    reader.withdrawn(PUBLISHER, "t/b")
+    assert handed(reader) == [1]
+    reader.withdrawn(PUBLISHER, "t/a")
+    assert handed(reader) == [1, LEFT, 3]
+
+
+def test_what_was_missed_is_told_when_a_publisher_comes_back_without_its_history() -> None:
+    reader = reader_from((EARLIEST, 0))
+    reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")
+    ((_, request),) = reader.advance(0.0)
+    assert reader.page(0.0, PUBLISHER, 7, Page(request.id, 0, 0, True))
+    reader.live(0.1, live(1))
+    reader.lost(PUBLISHER, 7, "expired")
+    reader.live(5.0, live(3))
+    assert handed(reader) == [1], "it may still serve its history"
+    reader.advance(5.0 + RETURN)
+    assert handed(reader) == [1, LEFT, 3]

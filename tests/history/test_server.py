@@ -57,6 +57,27 @@ def test_a_long_log_keeps_nobody_waiting() -> None:
     assert served[0] == "modest"
 
 
+def test_readers_that_leave_while_a_log_is_read_for_them_hold_up_no_other() -> None:
+    serving, _ = server()
+    log = MemoryLog("0" * 16)
+    log.append([Record("p" * 16, "p", 1, "busy", number, [b"x"]) for number in range(1, 20_001)])
+    log.append([Record("p" * 16, "p", 1, "rare", 1, [b"x"])])
+    serving.keep(log)
+    rare: Range = ("rare", 1, 1, 0, "p" * 16, 1)
+    for id in range(module.BEGUN):
+        serving.ask((f"gone{id}", 1), Request(id, ranges=[rare], kept=True).encode())
+    for _ in range(module.BEGUN):
+        assert serving.answer(0.0) is None, "one after the other has begun"
+    for id in range(module.BEGUN):
+        serving.forget(f"gone{id}")
+    serving.ask(("here", 1), Request(9, ranges=[rare], kept=True).encode())
+    answer = None
+    while serving and answer is None:
+        answer = serving.answer(0.0)
+    assert answer is not None
+    assert answer[0] == ("here", 1)
+
+
 def test_a_long_list_of_streams_is_made_once_for_all_of_its_pages() -> None:
     serving, _ = server()
     log = MemoryLog("0" * 16)

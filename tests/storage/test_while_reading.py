@@ -78,6 +78,33 @@ def _read_on(log: FileLog, at: int, topic: str) -> list[int]:
     return found
 
 
+def test_a_walk_goes_on_in_a_segment_that_was_written_anew_meanwhile() -> None:
+    _, log = threes(40)
+    first = log.walk({"b"}, 0, 1, 1 << 20)
+    assert [record.sequence for _, record in first.records] == [4]
+    log.retain([Retention("a".__eq__, count=1)], 0.0)
+    found, at = list[int](), first.next
+    while at < log.durable:
+        reading = log.walk({"b"}, at, 1 << 20, 1 << 20)
+        found += [number for _, record in reading.records for number in range(record.sequence, record.stop)]
+        assert reading.next > at
+        at = reading.next
+    assert found == [number for begin in range(10, 121, 6) for number in range(begin, begin + 3)]
+    assert log.damaged == 0
+
+
+def test_what_came_during_a_sync_needs_another_one() -> None:
+    disk, log = filled(1)
+    log.append([messages(2)])
+    ticket = log.begin_sync()
+    log.complete(ticket)
+    log.append([messages(3)])
+    log.end_sync(ticket)
+    disk.fails_to_sync = True
+    with pytest.raises(StorageError):
+        log.sync()
+
+
 def test_what_is_stored_during_a_sync_waits_for_the_next_one() -> None:
     disk, log = filled(1)
     log.append([messages(2)])
