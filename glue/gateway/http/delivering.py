@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from glue.aio import Endpoint
 from glue.errors import ConfigurationError, GlueError
@@ -26,6 +26,8 @@ from glue.storage import Record
 
 if TYPE_CHECKING:  # needs aiohttp; the gateway reports its absence
     from glue.gateway.http.sender import Sender
+
+Result = TypeVar("Result")
 
 SAVE_INTERVAL: Final = 0.2
 """Seconds between two writes of positions: what may come twice after a crash."""
@@ -60,6 +62,8 @@ class Delivering:
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
+        self._changing = asyncio.Lock()
+        self._changes: set[asyncio.Task[Any]] = set()
         self._told_at = -inf  # when the log was last told of that cannot be read
 
     async def start(self) -> None:
@@ -80,7 +84,9 @@ class Delivering:
             self._loops[0].cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=FINISH_TIME)
-        for task in self._tasks:
+        if self._changes:
+            await asyncio.wait(self._changes, timeout=FINISH_TIME)
+        for task in (*self._tasks, *self._changes):
             task.cancel()
 
     async def close(self) -> None:
@@ -90,7 +96,7 @@ class Delivering:
         finally:  # also if closing is cancelled
             for task in (*self._loops, *self._tasks):
                 task.cancel()
-            await asyncio.gather(*self._loops, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._loops, *self._tasks, *self._changes, return_exceptions=True)
             if self._loops:
                 with suppress(GlueError, OSError):
                     self.machine.changed.update(self.machine.lanes)
@@ -101,6 +107,9 @@ class Delivering:
 
     async def add(self, subscription: Subscription, start: float | str | None = None) -> None:
         """Add a subscription, from now on or from a time (Unix seconds) or "earliest"; returns once it is durable."""
+        await self._whole(self._add(subscription, start))
+
+    async def _add(self, subscription: Subscription, start: float | str | None) -> None:
         if len(self.subscriptions) >= self._limits.subscriptions:
             raise ConfigurationError(f"there are {self._limits.subscriptions} subscriptions already; delete some")
         journal = self.journal.recent
@@ -119,15 +128,36 @@ class Delivering:
             await self.store.put(subscription.id, None)
             raise
 
-    async def change(self, subscription: Subscription) -> None:
-        """Store and use other settings of a subscription."""
+    async def change(self, subscription: Subscription) -> bool:
+        """Store and use other settings of a subscription; returns whether it is still there."""
+        return await self._whole(self._change(subscription))
+
+    async def _change(self, subscription: Subscription) -> bool:
+        if subscription.id not in self.subscriptions:
+            return False
         await self.store.put(subscription.id, subscription.stored())
         await self.learn(subscription)
+        return True
 
     async def remove(self, id: str) -> None:
         """End a subscription, and forget it."""
+        await self._whole(self._remove(id))
+
+    async def _remove(self, id: str) -> None:
         await self.store.put(id, None)
         await self.forget(id)
+
+    async def _whole(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Make a change behind those before, and to its end: also if the client goes that wants it."""
+
+        async def alone() -> Result:
+            async with self._changing:
+                return await work
+
+        task = asyncio.create_task(alone(), name="glue http subscription")
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        return await asyncio.shield(task)
 
     async def learn(self, subscription: Subscription) -> None:
         """Use a stored subscription, which is new or has new settings."""

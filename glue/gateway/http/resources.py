@@ -87,7 +87,8 @@ async def change(door: Door, rights: Rights, request: web.Request) -> web.Respon
     if "topic" in wanted or "format" in wanted:
         raise ProblemError(409, "topic and format stay; make another subscription")
     made = changed(subscription, wanted, door.limits)
-    await door.delivering.change(made)
+    if not await door.delivering.change(made):
+        raise ProblemError(404, f"no subscription {made.id!r:.80}")  # it was deleted meanwhile
     return answer(state_of(door, made))
 
 

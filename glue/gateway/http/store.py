@@ -138,7 +138,10 @@ class FileStore(MemoryStore):
         await self._write(DEFINITIONS, {"subscriptions": self.subscriptions, "topics": sorted(self.topics)})
 
     async def _write(self, name: str, content: Any) -> None:
-        data = orjson.dumps(content)
+        """Replace a file. If the caller is cancelled, the thread goes on, and the next write waits for it."""
+        await asyncio.shield(self._replace(name, orjson.dumps(content)))
+
+    async def _replace(self, name: str, data: bytes) -> None:
         async with self._writing:
             await asyncio.to_thread(replace_file, self._directory, name, data)
 

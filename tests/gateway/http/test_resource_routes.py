@@ -34,6 +34,7 @@ class Delivering:
         self.log = MemoryLog("log")
         recent = SimpleNamespace(durable=100, log=self.log, first=0, id="log")
         self.asked: list[Any] = []
+        self.is_gone = False
         self.journal = SimpleNamespace(recent=recent, want=self._note("want"), patterns=["t"], data_dir=None)
         self.subscriptions: dict[str, Subscription] = {}
         self.machine = SimpleNamespace(lanes=dict[str, Lane](), statistics={"deliveries": 4})
@@ -41,8 +42,9 @@ class Delivering:
         self.change, self.remove, self.replay = self._note("change"), self._note("remove"), self._note("replay")
 
     def _note(self, name: str) -> Any:
-        async def note(*told: Any) -> None:
+        async def note(*told: Any) -> bool:
             self.asked.append((name, *told))
+            return not self.is_gone
 
         return note
 
@@ -163,11 +165,14 @@ def test_a_subscription_keeps_its_secret_topic_and_owner() -> None:
             409, "topic and format stay; make another subscription",
         )  # fmt: skip
     assert called(resources.change, made, request("id=s", {"state": "paused"}), MINE)[1]["state"] == "paused"
-    ((name, changed),) = made.delivering.asked
+    made.delivering.is_gone = True
+    told = called(resources.change, made, request("id=s", {"state": "paused"}), MINE)
+    assert told == (404, "no subscription 's'"), "it was deleted meanwhile"
+    (name, changed), _ = made.delivering.asked
     assert (name, changed.state, changed.secrets, changed.owner) == ("change", "paused", ("whsec_x",), "kitchen")
     assert called(resources.delete, made, request("id=s"), MINE) == (204, None)
     assert called(resources.replay, made, request("id=s"), MINE) == (202, {"replayed": True})
-    assert made.delivering.asked[1:] == [("remove", "s"), ("replay", "s")]
+    assert made.delivering.asked[2:] == [("remove", "s"), ("replay", "s")]
 
 
 def test_dead_letters_are_listed_from_where_the_last_replay_ended(monkeypatch: pytest.MonkeyPatch) -> None:
