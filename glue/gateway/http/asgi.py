@@ -55,8 +55,7 @@ class Application:
     async def _request(self, scope: Scope, receive: Receive, send: Send, gone: asyncio.Event) -> None:
         target = f"http://127.0.0.1:{self._gateway.port}{_place(scope)}"
         headers = [(k.decode("latin-1"), _text(v)) for k, v in scope["headers"] if k.lower() not in NOT_PASSED]
-        has_body = any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
-        body = _body(receive, gone) if has_body else None
+        body = await _body_of(scope, receive, gone)
         async with (
             aiohttp.ClientSession(auto_decompress=False) as session,
             session.request(
@@ -109,10 +108,23 @@ async def _answer(content: aiohttp.StreamReader, send: Send, watching: asyncio.T
             return
 
 
-async def _body(receive: Receive, gone: asyncio.Event) -> AsyncIterator[bytes]:
+async def _body_of(scope: Scope, receive: Receive, gone: asyncio.Event) -> AsyncIterator[bytes] | None:
+    """Return the body of a request, None if it has none. From HTTP/2 on no header has to tell that there is one."""
+    if any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"]):
+        return _body(receive, gone)
+    if scope.get("http_version", "1.1").startswith("1"):
+        return None
+    first = await receive()
+    is_empty = first["type"] == "http.request" and not first.get("body") and not first.get("more_body")
+    return None if is_empty else _body(receive, gone, first)
+
+
+async def _body(
+    receive: Receive, gone: asyncio.Event, first: MutableMapping[str, Any] | None = None
+) -> AsyncIterator[bytes]:
     """Yield the body of a request as it comes. Raises ConnectionError if the client goes before its end."""
     while True:
-        message = await receive()
+        message, first = first or await receive(), None
         if message["type"] == "http.disconnect":
             gone.set()
             raise ConnectionError("the client went before the end of its body")

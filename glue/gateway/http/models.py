@@ -7,11 +7,12 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from glue.errors import GlueError
 from glue.gateway.http.clients import Permit
 from glue.gateway.http.door import Door
 from glue.gateway.http.problems import ProblemError
 from glue.gateway.http.routes import Route, answer, body_of, check_publish, check_subscribe, document_of, flag
-from glue.gateway.http.streaming import NDJSON, SSE, check_room, kind_of, told, write
+from glue.gateway.http.streaming import NDJSON, SSE, check_room, failed, kind_of, told, write
 from glue.gateway.http.tokens import MODEL, Rights
 
 
@@ -130,28 +131,37 @@ async def delete(door: Door, rights: Rights, request: web.Request) -> web.Respon
 async def watch(door: Door, permit: Permit, request: web.Request, model: Any, pattern: str) -> web.StreamResponse:
     """Stream the changes of keys, beginning with what is there."""
     check_room(door)
-    is_sse = kind_of(request) == SSE
     response = web.StreamResponse(headers={"cache-control": "no-store"})
-    response.content_type = SSE if is_sse else NDJSON
+    response.content_type = SSE if kind_of(request) == SSE else NDJSON
     watching = await model.watch(pattern)
     door.streams += 1
     try:
         await response.prepare(request)
-        data = b""
-        while await write(door, request, response, data):
-            try:
-                change = await watching.get(door.limits.ping)
-                text = orjson.dumps({"key": change.key, "value": change.value, "revision": change.index})
-                data = b"data: %b\n\n" % text if is_sse else text + b"\n"
-            except TimeoutError:
-                data = b": ping\n\n" if is_sse else b"\n"
-            if refusal := permit.refusal():
-                await write(door, request, response, told(is_sse, "refused", {"reason": refusal}))
-                break
+        try:
+            await _tell_changes(door, permit, request, response, watching)
+        except (GlueError, OSError) as error:  # the answer has begun, so it can only end
+            failed(request, error)
         return response
     finally:
         door.streams -= 1
         watching.close()
+
+
+async def _tell_changes(
+    door: Door, permit: Permit, request: web.Request, response: web.StreamResponse, watching: Any
+) -> None:  # fmt: skip
+    """Write the changes of keys until the client goes, or may read no longer."""
+    is_sse, data = kind_of(request) == SSE, b""
+    while await write(door, request, response, data):
+        try:
+            change = await watching.get(door.limits.ping)
+            text = orjson.dumps({"key": change.key, "value": change.value, "revision": change.index})
+            data = b"data: %b\n\n" % text if is_sse else text + b"\n"
+        except TimeoutError:
+            data = b": ping\n\n" if is_sse else b"\n"
+        if refusal := permit.refusal():
+            await write(door, request, response, told(is_sse, "refused", {"reason": refusal}))
+            return
 
 
 def _json(body: bytes) -> Any:

@@ -126,10 +126,13 @@ def start_time(text: str) -> float:
     """Return the Unix time that `since` says: "10m" ago, or a time as ISO 8601 or Unix seconds. Raises ProblemError."""
     try:
         if text.replace(".", "", 1).isdigit() and float(text) > 1e8:
-            return float(text)
-        if "-" in text:
+            found = float(text)
+        elif "-" in text:
             at = datetime.fromisoformat(text)
-            return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
-        return time.time() - seconds_of(text if not text.isdigit() else float(text))
+            found = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+        else:
+            found = time.time() - seconds_of(text if not text.isdigit() else float(text))
+        datetime.fromtimestamp(found, UTC)  # raises for a time that no calendar has
+        return found
     except (ConfigurationError, ValueError, OverflowError):
         raise ProblemError(400, f"since={text!r:.80}: expected such as 10m, 2h, or a time as ISO 8601") from None

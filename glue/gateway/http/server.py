@@ -37,6 +37,11 @@ BACKLOG: Final = 1_024
 FIRST_REQUEST: Final = 10.0
 """Seconds from a connection to its first request."""
 
+ALLOWED: Final = "authorization, content-type, idempotency-key, last-event-id, if-match, if-none-match"
+"""Headers of requests that pages of other servers may send."""
+SHOWN: Final = "etag, location, retry-after, x-glue-position"
+"""Headers of answers that pages of other servers may read."""
+
 logger = logging.getLogger("glue.http")
 malformed = logging.getLogger("glue.http.malformed")
 malformed.setLevel(logging.CRITICAL)
@@ -252,7 +257,7 @@ def preflight() -> web.Response:
     """Tell a browser what pages of other servers may send; those that may are checked before."""
     headers = {
         "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
-        "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id, if-match",
+        "access-control-allow-headers": ALLOWED,
         "access-control-max-age": "600",
     }
     return web.Response(status=204, headers=headers)
@@ -265,6 +270,7 @@ def _signature(cors: frozenset[str]) -> Callable[[web.Request, web.StreamRespons
         response.headers["server"] = name
         if cors and (origin := request.headers.get("origin")) in cors:
             response.headers["access-control-allow-origin"] = str(origin)
+            response.headers["access-control-expose-headers"] = SHOWN
             response.headers["vary"] = "origin"
 
     return sign

@@ -91,10 +91,15 @@ async def _lines(
         while await _next(door, permit, request, response, source, is_sse):
             pass
     except (GlueError, OSError) as error:  # the answer has begun, so it can only end
-        logger.error("a stream failed: %s", error)
-        if request.transport is not None:
-            request.transport.abort()
+        failed(request, error)
     return response
+
+
+def failed(request: web.Request, error: Exception) -> None:
+    """Log why a stream fails, and cut it."""
+    logger.error("a stream failed: %s", error)
+    if request.transport is not None:
+        request.transport.abort()
 
 
 async def _next(
@@ -241,3 +246,5 @@ async def _to_socket(
         _cut(door, request)
     except (ConnectionError, RuntimeError, ClosedError):
         return
+    except (GlueError, OSError) as error:  # the client comes back; a silent websocket would hold it
+        failed(request, error)

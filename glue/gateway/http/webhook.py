@@ -4,6 +4,7 @@
     event = webhook.open(headers, body)      # in any web framework; raises SignatureError
     if not event.is_duplicate:
         handle(event.topic, event.payload)
+        webhook.done(event)                  # when it comes again, it is a duplicate
 
 `serve` is a small server around it, for programs that have none.
 """
@@ -63,7 +64,7 @@ class Webhook:
         self._secrets = secrets
         self._clock = clock
         self._ids: OrderedDict[str, None] = OrderedDict()
-        self._numbers: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._numbers: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()  # the last one, and its gap
         self._lock = threading.Lock()
 
     def open(self, headers: Mapping[str, str], body: bytes) -> Delivered:
@@ -92,11 +93,14 @@ class Webhook:
                 self._ids.popitem(last=False)
 
     def _missed(self, source: tuple[str, str], sequence: int) -> int:
-        last = self._numbers.pop(source, None)
-        self._numbers[source] = sequence if last is None else max(last, sequence)
+        """Return how many messages are missing before one; when it is sent again, just as many."""
+        last, missed = self._numbers.pop(source, (sequence, 0))
+        if sequence > last:
+            last, missed = sequence, sequence - last - 1
+        self._numbers[source] = last, missed
         if len(self._numbers) > STREAMS:
             self._numbers.popitem(last=False)
-        return 0 if last is None or sequence <= last else sequence - last - 1
+        return missed if sequence == last else 0
 
 
 class WebhookServer(ThreadingHTTPServer):

@@ -23,18 +23,19 @@ Told = list[dict[str, Any]]
 
 
 async def call(
-    application: Application, method: str, path: str, body: bytes | None = None, token: str = "", until: bytes = b""
-) -> tuple[int, bytes]:
+    application: Application, method: str, path: str, body: bytes | None = None, token: str = "", until: bytes = b"",
+    version: str = "1.1",
+) -> tuple[int, bytes]:  # fmt: skip
     """Call an application as a server does; with `until`, the client goes once it has got this."""
     headers = [(b"host", b"example.org")]
     if token:
         headers.append((b"authorization", b"Bearer " + token.encode()))
-    if body is not None:
+    if body is not None and version == "1.1":
         headers.append((b"content-length", b"%d" % len(body)))
     path, _, query = path.partition("?")
     scope = {
         "type": "http", "method": method, "path": f"/mounted{path}", "raw_path": f"/mounted{path}".encode(),
-        "root_path": "/mounted", "query_string": query.encode(), "headers": headers,
+        "root_path": "/mounted", "query_string": query.encode(), "headers": headers, "http_version": version,
     }  # fmt: skip
     told: Told = []
     gone = asyncio.Event()
@@ -68,6 +69,11 @@ def test_requests_and_streams_are_passed_on(lan: Lan, tmp_path: Path) -> None:
             status, answer = await call(mounted, "POST", "/v1/topics/t/x?retain=1", b"on", token)
             assert (status, orjson.loads(answer)["acks"]) == (202, "sent")
             assert (await call(mounted, "GET", "/v1/topics/t/x?raw=1", None, token)) == (200, b"on")
+            status, _ = await call(mounted, "POST", "/v1/topics/t/x?retain=1", b"off", token, version="2")
+            assert status == 202
+            for version in ("1.1", "2"):
+                told = await call(mounted, "GET", "/v1/topics/t/x?raw=1", None, token, version=version)
+                assert told == (200, b"off"), "HTTP/2 needs no header to have a body"
             assert (await call(mounted, "GET", "/v1/status"))[0] == 401
             stream = asyncio.create_task(call(mounted, "GET", "/v1/stream?topic=t/y&stream=1", None, token, b"t/y"))
             while not endpoint._core.is_done or gateway.door is None or not gateway.door.streams:

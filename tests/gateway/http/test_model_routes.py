@@ -211,6 +211,22 @@ def test_a_watch_tells_changes_signs_of_life_and_why_it_ends(
     assert called(models.items, made, asked) == (503, "there are 0 streams already")
 
 
+def test_a_watch_that_fails_cuts_its_client_which_would_take_an_answer_for_a_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(models, "web", SimpleNamespace(StreamResponse=Response))
+    made, watching = door(), Watching(SimpleNamespace(key="a", value=1, index=5), glue.ClosedError("closed"))
+
+    async def watch(pattern: str) -> Watching:
+        return watching
+
+    made.models = {"plant": SimpleNamespace(watch=watch)}
+    asked = request("model=plant", accept="application/x-ndjson")
+    response: Any = asyncio.run(models.items(made, EVERYTHING, asked))
+    assert response.written == [b"", b'{"key":"a","value":1,"revision":5}\n']
+    assert (asked.transport.is_cut, watching.is_closed, made.streams) == (True, True, 0)
+
+
 def test_a_client_that_reads_nothing_is_cut_and_one_that_has_gone_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     made = door(Limits(send_time=0.001))
     asked, stuck, gone, fine = request(), Response(), Response(), Response()

@@ -96,6 +96,9 @@ def test_a_time_is_a_duration_a_date_or_unix_seconds() -> None:
     assert start_time("2023-11-14T22:13:20") == start_time("2023-11-14T23:13:20+01:00") == 1_700_000_000
     for text, seconds in (("10m", 600), ("2h", 7200), ("90", 90)):
         assert abs(time.time() - seconds - start_time(text)) < 60
+    for beyond in ("9" * 30 + "d", "9" * 19, "9" * 400, "0001-01-01T00:00:00+14:00"):
+        with pytest.raises(ProblemError, match="expected such as 10m"):
+            start_time(beyond)
     assert start_time("100000001") == 100_000_001.0, "since 1973 a number is a date"
     assert start_time("100000000") < time.time() - 99_999_999
     for wrong in ("soon", "2023-13-01", "1e9", "1.7.5"):

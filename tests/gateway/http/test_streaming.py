@@ -132,6 +132,7 @@ class Socket:
     def __init__(self, *said: Any) -> None:
         self._said, self.sent, self.closed = list(said), list[Any](), False
         self.closes: list[tuple[int, bytes]] = []
+        self.wire: Any = None
 
     def __aiter__(self) -> Socket:
         return self
@@ -171,6 +172,7 @@ def spoken(made: Any, socket: Socket, source: Source, monkeypatch: pytest.Monkey
     monkeypatch.setattr(web, "WebSocketResponse", prepared)
     monkeypatch.setattr(streaming, "source_of", lambda *told: source)
     asked = request(upgrade="websocket")
+    socket.wire = asked.transport
     asyncio.run(streaming.stream(made, rights, asked, ["t/#"]))
     assert options == [{"heartbeat": made.limits.ping, "max_msg_size": made.limits.body}]
     return socket.sent
@@ -259,6 +261,13 @@ def test_a_websocket_that_takes_nothing_is_cut(made: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(socket, "send_str", send)
     spoken(made, socket, Source(EVENTS), monkeypatch, EVERYTHING)
     assert made.statistics["streams cut: the client read nothing"] == 1
+    assert socket.wire.is_cut
+
+
+def test_a_websocket_is_cut_when_its_messages_cannot_be_read(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    socket = Socket(*[{"other": 1}] * 9)
+    spoken(made, socket, Source(EVENTS), monkeypatch, EVERYTHING)
+    assert socket.wire.is_cut, "else its client would wait for ever"
 
 
 # ---------------------------------------------------------------------------------------------------------- sources
