@@ -40,7 +40,7 @@ def test_events_of_a_session_become_one_patch_of_each_key() -> None:
         }),
         Set("w/x", "1"),
     ]  # fmt: skip
-    assert unit.size == 13 * 48 + 3 + 1 + 1 + 3 * 24 + 3 * 12 + (3 + 3 + 8)
+    assert unit.size == 13 * 48 + 5 + 3 + 3 + 3 * 24 + 3 * 12 + (3 + 3 + 8)
     assert (Unit([], [Delete("k")]).size, Unit([], [Update("k", {"a": 1})]).size) == (64, 1 + 7 + 8)
 
 

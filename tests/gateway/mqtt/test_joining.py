@@ -245,6 +245,26 @@ def test_a_refused_unit_with_a_guard_is_refused_alone() -> None:
     run(program())
 
 
+def test_a_change_that_the_model_cannot_take_is_left_out_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def program() -> None:
+        door = Door()
+        await door.start()
+        shared = door.joining.shared
+        wrong, told = Unit([], [Set("x/1", bytes(3 << 19).hex())]), list[str]()
+        good, seen = unit(2)
+        wrong.refused = lambda now: told.append("refused")
+        for one in (wrong, good):
+            shared.propose(one)
+        shared.is_urgent = True
+        door.joining.begin()
+        await turns(40)
+        assert (told, seen, shared.is_ready, shared.is_pending) == (["refused"], ["committed"], True, False)
+        await door.joining.close()
+
+    run(program())
+    assert "a change is left out or proposed again in parts: the value for key 'x/1'" in caplog.messages[-1]
+
+
 def test_a_door_without_a_leader_promises_nothing_after_three_seconds() -> None:
     async def program() -> None:
         door = Door()

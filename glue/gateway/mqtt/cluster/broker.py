@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.cluster.delivering import NO_MAJORITY, Delivering
-from glue.gateway.mqtt.cluster.keys import Entry, Owner, mark
+from glue.gateway.mqtt.cluster.keys import Entry, Owner, is_small, mark
 from glue.gateway.mqtt.cluster.replica import Committed, Kept, Moved
 from glue.gateway.mqtt.cluster.shared import Shared
 from glue.gateway.mqtt.cluster.units import Unit, claim, forget, guarded
@@ -124,6 +124,9 @@ class ClusterBroker(Delivering):
 
     def enter(self, now: float, client: Client, packet: Connect) -> None:
         """Let a client in, once this door has the claim on its session."""
+        if packet.will is not None and not is_small(packet.will):
+            self._reject(now, client, Refusal(codes.PACKET_TOO_LARGE, "a will too large for the cluster"))
+            return
         client_id = packet.client_id or self._new_id()
         is_known = mark(client_id) in self.shared.replica.owners
         if not (is_known or packet.will is not None or packet.expiry(self.limits.session_expiry)):

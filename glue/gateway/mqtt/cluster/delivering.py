@@ -12,7 +12,7 @@ from random import Random
 from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.broker import Broker
-from glue.gateway.mqtt.cluster.keys import Entry, mark
+from glue.gateway.mqtt.cluster.keys import Entry, fits, mark
 from glue.gateway.mqtt.cluster.shared import LARGEST, Shared
 from glue.gateway.mqtt.codes import ProtocolError
 from glue.gateway.mqtt.limits import Limits
@@ -21,6 +21,8 @@ from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription
 from glue.gateway.mqtt.subscriptions import receivers
 
 NO_MAJORITY = "no majority of the doors is in reach"
+
+TOO_LARGE = "larger than what the cluster keeps"
 
 EARLY = 1 << 20
 """Bytes that wait until a door that comes has found the cluster."""
@@ -66,6 +68,8 @@ class Delivering(Broker):
     def _publish(self, now: float, client: Client, run: Publish) -> None:
         if run.qos and max(map(len, run.payloads)) > LARGEST:
             raise ProtocolError(codes.PACKET_TOO_LARGE, f"a message of more than {LARGEST} bytes in a cluster")
+        if run.qos and run.properties is not None and not fits(run, client.name):
+            raise ProtocolError(codes.PACKET_TOO_LARGE, "a message with properties too large for the cluster")
         if run.qos and not self.shared.is_ready:
             self.end(now, client, codes.SERVER_BUSY, NO_MAJORITY)
             return
@@ -81,13 +85,13 @@ class Delivering(Broker):
             self.shared.offer(now, Entry(run, name), ids if is_kept else ())
             return
         if run.retain:
-            if self._may_wait():
-                self.shared.retain(now, run)
-            else:
+            reason = "" if fits(run) else TOO_LARGE
+            if reason or not self._may_wait():
                 self.statistics["retained messages refused"] += 1
-                self.refusals.tell(
-                    now, f"{run.topic!r:.200} is delivered and not retained: {NO_MAJORITY}", "not retained"
-                )
+                told = f"{run.topic!r:.200} is delivered and not retained: {reason or NO_MAJORITY}"
+                self.refusals.tell(now, told, "not retained")
+            else:
+                self.shared.retain(now, run)
         self.route(now, run, sender)
         self.published.append(run)
 
@@ -100,7 +104,7 @@ class Delivering(Broker):
         self.route(now, run, None)
         if run.qos and self.is_chosen and self.shared.replica.wanting(run.topic):
             if self._may_wait():
-                self.shared.offer(now, Entry(run, is_for_kept=True))
+                self._offer(now, Entry(run, is_for_kept=True))
             else:
                 self._count_drop(now, "too much waits for the cluster, or it has no majority", run.count)
 
@@ -127,9 +131,21 @@ class Delivering(Broker):
             alone = Publish(run.topic, run.payloads, parcel.qos, parcel.retain, run.properties)
             alone.expires = run.expires
             name = "" if sender is None else sender.name
-            self.shared.offer(now, Entry(alone, name, session.client_id, parcel.identifiers))
+            self._offer(now, Entry(alone, name, session.client_id, parcel.identifiers))
             return
         super().put(now, session, parcel, sender)
+
+    def _offer(self, now: float, entry: Entry) -> None:
+        """Propose a run that holds up no client, without messages that are too large."""
+        run = entry.run
+        if fits(run, entry.sender, entry.to):
+            self.shared.offer(now, entry)
+        elif run.count == 1:
+            self._count_drop(now, TOO_LARGE, 1)
+        else:
+            for place in range(run.count):
+                part = run.part(place, place + 1)
+                self._offer(now, Entry(part, entry.sender, entry.to, entry.identifiers, entry.is_for_kept))
 
     def arrived(self, now: float, entry: Entry) -> None:
         """Deliver a run that is committed."""

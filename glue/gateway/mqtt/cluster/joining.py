@@ -14,7 +14,7 @@ from random import Random
 from glue.aio import Endpoint
 from glue.aio.model import Model, Watch
 from glue.endpoint.message import Message
-from glue.errors import ClosedError, GlueError, MinorityError, RefusedError
+from glue.errors import ClosedError, GlueError, MinorityError, ModelError, RefusedError
 from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.cluster.broker import ClusterBroker
 from glue.gateway.mqtt.cluster.delivering import NO_MAJORITY
@@ -244,7 +244,10 @@ class Joining:
 
     def _failed(self, error: GlueError | TimeoutError) -> None:
         """Give up the batch under way; what the model refused, as it has other values, is proposed unit by unit."""
-        if not isinstance(error, RefusedError) or isinstance(error, MinorityError):
+        if isinstance(error, ModelError):  # a fault of ours: the model takes no such change of anybody
+            logger.error("a change is left out or proposed again in parts: %s", error)
+            self.shared.refused(time.monotonic())
+        elif not isinstance(error, RefusedError) or isinstance(error, MinorityError):
             self._cut_off(str(error) or "a batch took too long")
         elif not self.shared.refused(time.monotonic()):
             self._cut_off("the model takes nothing more")

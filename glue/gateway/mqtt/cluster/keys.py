@@ -20,9 +20,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import orjson
+
 from glue.contract.hashing import blake2s
-from glue.gateway.mqtt.packets import Publish
-from glue.gateway.mqtt.stored import lively, plain, read_will
+from glue.gateway.mqtt.packets import Publish, Will
+from glue.gateway.mqtt.stored import lively, plain, read_will, will_value
+from glue.model.state.commands import VALUE_LIMIT
 
 Owner = tuple[str, str, int]
 """The client id of a session, the door that has its client ("" for none), and the number of the claim."""
@@ -31,6 +34,10 @@ DOOR_BITS, PLACE_BITS = 8, 20
 """An offset is made of the index in the log of the model, the number of the door, and the place that the door gave."""
 
 DOORS, PLACES = 1 << DOOR_BITS, 1 << PLACE_BITS
+
+
+ROOM = VALUE_LIMIT - (16 << 10)
+"""Bytes of JSON of a message with its topic, properties and client ids: 16 kB are left for its other members."""
 
 
 def mark(text: str) -> str:
@@ -82,6 +89,19 @@ def entry_value(entry: Entry, place: int, to_unix: float) -> list[Any]:
         place, run.topic, payloads, run.qos, run.retain, plain(run.properties or {}), expires, run.at,
         entry.sender, entry.to, list(entry.identifiers), entry.is_for_kept,
     ]  # fmt: skip
+
+
+def fits(run: Publish, *names: str) -> bool:
+    """Whether each message of a run fits into a value of the model, with client ids that are written with it."""
+    payload = 4 * max(map(len, run.payloads)) // 3
+    if not run.properties and payload + 6 * (len(run.topic) + sum(map(len, names))) < ROOM:
+        return True  # JSON writes a character with six bytes at most, where UTF-8 has one
+    return payload + len(orjson.dumps([run.topic, plain(run.properties or {}), *names])) <= ROOM
+
+
+def is_small(will: Will) -> bool:
+    """Whether a will fits into a value of the model, also as a message."""
+    return len(orjson.dumps(will_value(will))) <= ROOM
 
 
 def read_entry(value: Any, key: str, index: int, to_monotonic: float) -> Entry:

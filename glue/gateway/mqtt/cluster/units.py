@@ -56,10 +56,10 @@ class SessionUnit(Unit):
                 self._terms = {"expiry": expiry, "away": None}
             case "sub", (topic_filter, options, since):
                 self._filters[topic_filter] = [options, since]
-                self.size += len(topic_filter)
+                self.size += len(orjson.dumps(topic_filter))
             case "unsub", (topic_filter,):
                 self._filters[topic_filter] = None
-                self.size += len(topic_filter)
+                self.size += len(orjson.dumps(topic_filter))
             case "next", (offset,):
                 self._move(offset)
             case "sent", (following, sent):
