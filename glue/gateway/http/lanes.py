@@ -24,6 +24,8 @@ HISTORY: Final = 5
 """Attempts that a lane remembers for people: some 200 bytes each."""
 STREAMS: Final = 1_024
 """Streams whose numbers a lane knows for its next owner: with the oldest forgotten, some messages come twice there."""
+SEEN: Final = 128 << 10
+"""Characters of topics in a stored position: 1,024 topics of 128; a value of a model holds six times as many bytes."""
 SKEW: Final = 60.0
 """Seconds by which clocks of publishers may differ, when another door goes on by time."""
 
@@ -148,7 +150,14 @@ class Lane:
 
     def stored(self, log: str) -> Position:
         """Return the position as it is stored."""
-        seen = [[*stream, stop] for stream, stop in self.seen.items()]
+        seen: list[list[Any]] = []
+        left = SEEN
+        for stream, stop in reversed(self.seen.items()):
+            left -= len(stream.topic)
+            if left < 0:
+                break
+            seen.append([*stream, stop])
+        seen.reverse()
         return {"log": log, "offset": self.position, "since": self.since, "seen": seen}
 
     def _note(self, stream: Stream, stop: int) -> None:

@@ -234,7 +234,7 @@ class Connecting(Leaving):
         properties, limits = packet.properties, self.limits
         session.expiry = packet.expiry(limits.session_expiry)
         if packet.version == V5:
-            client.packet_size = properties.get("maximum_packet_size", float("inf"))
+            client.packet_size = min(properties.get("maximum_packet_size", client.packet_size), client.packet_size)
             client.alias_maximum = min(properties.get("topic_alias_maximum", 0), limits.topic_aliases)
         client.inflight = min(properties.get("receive_maximum", 65_535), limits.inflight)
         keep_alive = packet.keep_alive

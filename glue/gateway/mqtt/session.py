@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
-from glue.gateway.mqtt import encoder
+from glue.gateway.mqtt import codes, encoder
 from glue.gateway.mqtt.codes import V5
 from glue.gateway.mqtt.decoder import Decoder
 from glue.gateway.mqtt.identity import Identity, Remote
@@ -257,7 +257,7 @@ class Client:
         self.given: dict[str, int] = {}  # topic aliases that this end has set
         self.alias_maximum = 0  # how many the client takes
         self.inflight = 0  # messages of QoS 1 and 2 that may be under way to it
-        self.packet_size = FOREVER
+        self.packet_size = codes.LARGEST_PACKET + 5  # with its fixed header
         self.is_full = self.is_stuck = False
         self.full_since = FOREVER
         self.unread_since = FOREVER  # since when the shell reads nothing of it, so that its silence says nothing

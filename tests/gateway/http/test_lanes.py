@@ -267,6 +267,8 @@ def test_streams_of_a_position_are_bounded_and_the_one_that_was_silent_longest_g
     assert lane.stored("log") == {
         "log": "log", "offset": 4, "since": 5.0, "seen": [["a" * 16, 1, "a", 6], ["a" * 16, 1, "c", 2]],
     }  # fmt: skip
+    monkeypatch.setattr(lanes, "SEEN", 1)
+    assert lane.stored("log")["seen"] == [["a" * 16, 1, "c", 2]], "a value of a model has an end"
     lane.slots[9] = Slot(9, Item(9, record(9, b"x", topic="d"), 0), 0.0)
     lane.settle(lane.slots[9], portable=False)
     assert len(lane.seen) == 2

@@ -1,9 +1,10 @@
-"""What clients send twice, or too early after a reconnect, reaches nobody twice."""
+"""What clients send twice, or too early after a reconnect, reaches nobody twice; what no packet can hold, nobody."""
 
 from __future__ import annotations
 
 import pytest
 
+from glue.gateway.mqtt.packets import Publish
 from tests.gateway.mqtt.test_durable import HOUR, Restarts, messages, publish, subscribed
 from tests.support import mqtt
 from tests.support.mqtt import Bench
@@ -32,3 +33,16 @@ def test_a_client_that_acknowledges_before_it_gets_anything_again_gets_nothing_t
         back.send(mqtt.acknowledge(7, first.number))
     door.sync()
     assert messages(back.read()) == [b"two", b"three"]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_message_that_no_packet_can_hold_is_dropped_and_holds_up_no_other(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glue.gateway.mqtt.codes.LARGEST_PACKET", 100)
+    bench = Bench()
+    device = bench.subscriber(("t", 1), version=version)
+    for size in (150, 1):
+        bench.broker.deliver(bench.now, Publish("t", (bytes(size),), 1))
+    assert device.payloads() == [b"\0"]
+    assert bench.broker.statistics["messages dropped"] == 1
