@@ -1,0 +1,68 @@
+"""What goes on after something ended: a subscription, a burst of publications, a request whose first try failed."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from glue.gateway.http.idempotency import Answer, Idempotency
+from glue.gateway.http.publishing import Publisher
+from tests.gateway.http.played import turns
+from tests.gateway.http.test_machine import Bench, sent
+
+
+@pytest.mark.parametrize("others", [1, 40])
+def test_deliveries_to_others_go_on_after_a_subscription_has_ended(others: int) -> None:
+    bench = Bench()
+    names = [f"s{number}" for number in range(others)]
+    for name in ("gone", *names):
+        bench.open(name, url=f"http://10.0.0.1:{1 + len(bench.door.lanes)}/")
+    assert bench.attempts(bench.now) == []
+    bench.door.close("gone")
+    bench.publish(b"1")
+    found = [one for _ in range(50) for one in bench.attempts(bench.now + 0.1)]
+    assert sorted(sent(found)) == sorted((name, 0, b"1", 1) for name in names)
+
+
+def test_one_burst_of_publications_follows_another() -> None:
+    published: list[Any] = []
+
+    async def publish_many(topic: str, payloads: list[Any]) -> None:
+        published.append((topic, payloads))
+
+    async def program() -> None:
+        endpoint: Any = SimpleNamespace(publish_many=publish_many)
+        publisher = Publisher(endpoint)
+        for burst in (1, 2):
+            async with asyncio.timeout(5.0):
+                await asyncio.gather(*(publisher.publish("t", [burst, number], None) for number in (1, 2)))
+
+    asyncio.run(program())
+    assert published == [("t", [[1, 1], [1, 2]]), ("t", [[2, 1], [2, 2]])]
+
+
+def test_when_the_first_of_three_equal_requests_fails_one_other_does_its_work() -> None:
+    gate = asyncio.Event()
+    begun: list[int] = []
+
+    async def work() -> Answer:
+        begun.append(len(begun))
+        await gate.wait()
+        if len(begun) == 1:
+            raise ConnectionError("the network is gone")
+        await turns(5)
+        return 202, {"try": len(begun)}
+
+    async def program() -> list[Any]:
+        answers = Idempotency(10, 60.0, None, lambda: 0.0)
+        asked = [asyncio.create_task(answers.once("a", "key", b"body", work)) for _ in range(3)]
+        await turns(5)
+        gate.set()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    first, *others = asyncio.run(program())
+    assert isinstance(first, ConnectionError)
+    assert (others, begun) == ([(202, {"try": 2})] * 2, [0, 1])

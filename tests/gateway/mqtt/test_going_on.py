@@ -1,0 +1,137 @@
+"""What goes on after something ended: connections that took nothing, room for a client, sessions, a lost majority."""
+
+from __future__ import annotations
+
+import pytest
+
+from glue.gateway.mqtt.packets import Publish
+from tests.gateway.mqtt.test_cluster import HOUR, Cluster, messages
+from tests.gateway.mqtt.test_durable import Restarts, publish
+from tests.support import mqtt
+from tests.support.mqtt import Bench
+
+ONE_AT_A_TIME = HOUR + b"\x21\x00\x01"
+"""The properties: the session is kept, and one message may be under way."""
+
+
+def test_a_connection_that_was_stuck_holds_its_publishers_again_and_lets_them_go_at_its_end() -> None:
+    bench = Bench()
+    slow, publisher = bench.subscriber(("t", 0)), bench.connect("p")
+    bench.broker.full(bench.now, slow.client)
+    publisher.send(mqtt.publish("t", b"1"))
+    assert publisher.client.held == 1
+    bench.pass_time(1.0)
+    publisher.send(mqtt.publish("t", b"dropped"))
+    assert publisher.client.held == 0
+    bench.broker.free(bench.now, slow.client)
+    bench.broker.full(bench.now, slow.client)
+    publisher.send(mqtt.publish("t", b"2"))
+    assert publisher.client.held == 1
+    assert slow.payloads() == [b"1", b"2"]
+    bench.broker.changed.clear()
+    slow.leave()
+    assert (publisher.client.held, publisher.client in bench.broker.changed) == (0, True)
+
+
+@pytest.mark.parametrize("steps", ["PUBACK", "PUBREC PUBCOMP", "PUBREC with an error"])
+def test_the_next_message_comes_once_the_last_one_is_done(steps: str) -> None:
+    bench = Bench()
+    device = bench.subscriber(("t", 1 if steps == "PUBACK" else 2), version=5, raw=b"\x21\x00\x01")
+    for payload in (b"1", b"2"):
+        bench.broker.deliver(bench.now, Publish("t", (payload,), 2))
+    (first,) = device.messages()
+    if steps == "PUBREC with an error":
+        device.send(b"\x50\x03" + first.number.to_bytes(2, "big") + b"\x80")
+    else:
+        for name in steps.split():
+            assert [sent for sent in device.read() if sent.kind == 3] == []
+            device.send(mqtt.acknowledge({"PUBACK": 4, "PUBREC": 5, "PUBCOMP": 7}[name], first.number))
+    assert device.payloads() == [b"2"]
+
+
+def test_what_waited_in_memory_comes_once_after_a_reconnect() -> None:
+    door = Restarts()
+    publisher, device = door.connect("p"), door.bench.connect("s", 5, clean=False, raw=ONE_AT_A_TIME)
+    device.send(mqtt.subscribe(1, ("t", 1), version=5))
+    door.sync()
+    device.read()
+    for number in range(1, 4):
+        publish(door, publisher, number, b"%d" % number)
+    assert device.payloads() == [b"1"]
+    device.leave()
+    publish(door, publisher, 4, b"4")
+    _, sent = door.resume("s")
+    assert [mqtt.publication(one, 5).payload for one in sent] == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_client_that_subscribes_anew_loses_nothing_that_waits() -> None:
+    door = Restarts()
+    device = door.connect("s")
+    device.send(mqtt.subscribe(1, ("t", 1), version=5))
+    device.leave()
+    publisher = door.connect("p")
+    for number in (1, 2):
+        publish(door, publisher, number, b"%d" % number)
+    back = door.bench.link(5)
+    back.send(mqtt.connect("s", 5, clean=False, raw=ONE_AT_A_TIME), mqtt.subscribe(1, ("t", 1), version=5))
+    door.sync()
+    first = next(mqtt.publication(sent, 5) for sent in back.read() if sent.kind == 3)
+    back.send(mqtt.acknowledge(4, first.number))
+    door.sync()
+    assert (first.payload, back.payloads()) == (b"1", [b"2"])
+
+
+def test_a_client_of_a_cluster_that_subscribes_anew_loses_nothing_that_waits() -> None:
+    cluster = Cluster(1)
+    door = cluster.doors[0]
+    device = cluster.connect(door)
+    device.send(mqtt.subscribe(1, ("t", 1), version=5))
+    cluster.settle()
+    device.leave()
+    publisher = cluster.connect(door, "p")
+    for number in (1, 2):
+        publisher.send(mqtt.publish("t", b"%d" % number, 1, number, version=5))
+        cluster.settle()
+    back = cluster.connect(door, raw=ONE_AT_A_TIME)
+    back.send(mqtt.subscribe(1, ("t", 1), version=5))
+    cluster.settle()
+    first = next(mqtt.publication(sent, 5) for sent in back.read() if sent.kind == 3)
+    back.send(mqtt.acknowledge(4, first.number))
+    cluster.settle()
+    assert (first.payload, messages(back)) == (b"1", [b"2"])
+
+
+def test_after_a_time_without_a_majority_a_door_acknowledges_again() -> None:
+    cluster = Cluster(1)
+    door = cluster.doors[0]
+    former = cluster.connect(door)
+    former.send(mqtt.subscribe(1, ("t", 1), version=5), mqtt.publish("u", b"x", 1, 1, version=5))
+    door.cut_off()
+    assert former.is_closed()
+    door.shared.is_ready = True
+    device = door.link(5)
+    device.send(mqtt.connect("p", 5), mqtt.publish("t", b"x", 1, 2, version=5))
+    cluster.settle()
+    assert [sent.kind for sent in device.read()] == [2, 4]
+
+
+def test_a_client_finds_its_way_back_to_a_door_that_lost_its_session_as_it_left() -> None:
+    cluster = Cluster()
+    first, second = cluster.doors
+    device = cluster.connect(first)
+    asking = second.link(5)
+    asking.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+    assert second.propose()  # the claim of the second door is on its way when the client leaves the first
+    operations, second.proposed = second.proposed, None
+    assert operations is not None
+    device.leave()
+    assert first.propose()
+    assert cluster.log.commit(operations) == [True]
+    cluster.settle()
+    assert asking.read()[0].body[:2] == b"\x01\x00"
+    asking.leave()
+    cluster.settle()
+    back = first.link(5)
+    back.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+    cluster.settle()
+    assert back.read()[0].body[:2] == b"\x01\x00"
