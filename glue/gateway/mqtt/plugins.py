@@ -29,7 +29,7 @@ class Plugin:
         return None
 
     def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool | None:
-        """Whether a client may "read" a topic filter or "write" a topic; remembered while the client is connected."""
+        """Whether a client may "read" a topic filter or "write" a topic; asked anew for messages that come together."""
         return None
 
     def on_publish(self, client_id: str, run: Publish) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from ipaddress import ip_address
 from typing import cast
+from urllib.parse import urlsplit
 
 from glue.errors import MissingExtraError
 from glue.gateway.mqtt.connection import Connection, Listener, tell_refusal
@@ -23,6 +25,37 @@ SUBPROTOCOLS = [Subprotocol("mqtt"), Subprotocol("mqttv3.1")]
 
 FRAME_LIMIT = 1 << 20
 """Bytes of a frame; MQTT packets may be longer than a frame."""
+
+
+def is_own_page(request: Request) -> bool:
+    """Whether no page asks, or one of this machine: any page in a browser on this machine can connect to it.
+
+    A page that was pointed here by its name server has a host name, so the door's name does not count either.
+    """
+    hosts = [_host_of(origin) for origin in request.headers.get_all("Origin")]
+    own = [_host_of(f"//{host}") for host in request.headers.get_all("Host")]
+    return all(is_loopback(host) or (is_address(host) and own == [host]) for host in hosts)
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an address, and no name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine for everybody."""
+    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
 
 
 class WebsocketConnection(Connection):
@@ -56,6 +89,8 @@ class WebsocketConnection(Connection):
             self.transport.close()
 
     def _answer(self, request: Request) -> None:
+        if self.client is not None and not is_own_page(request):
+            self.client.remote.is_local = False
         response = self._machine.accept(request)
         self._machine.send_response(response)
         if self._machine.state is not OPEN and self.client is not None:
