@@ -8,6 +8,7 @@ from glue.contract import Train
 from glue.endpoint.core import id_of
 from glue.security import rotated
 from glue.security.blocks import BLOCKS, MOST
+from glue.security.fastpath import SealingFastPath
 from glue.security.granting import PATIENCE, TRIAL, Grant, Granting
 from glue.security.runs import OVERHEAD
 from tests.security.pair import KEY, OTHER_KEY, Member, deliver
@@ -142,10 +143,12 @@ def test_what_a_receiver_grants_leaves_with_the_next_that_it_sends() -> None:
         sealed = stream.sealed(stream.plain())
         assert hall.layer.open_train(0.0, Train(kitchen.address, sealed, SIZE + OVERHEAD)) is not None
     plain = Train(kitchen.address, stream.plain(1), SIZE)
+    assert SealingFastPath(hall.layer).send_one(0.0, plain) is None, "it is left to the ordinary way"
     grant, other = hall.layer.send(0.0, [plain])
     assert grant.address == kitchen.address
     assert other.segment == SIZE + OVERHEAD
     assert len(hall.layer.send(0.0, [plain])) == 1, "once"
+    assert SealingFastPath(hall.layer).send_one(0.0, plain) is not None
     kitchen.receive([((), bytes(grant.data))], hall.address)
     stream.block()
 

@@ -20,7 +20,7 @@ from glue.security.runs import LAST
 from glue.security.suites import PAIR
 from glue.security.window import WIDTH, ReplayWindow
 from tests.security import test_lives
-from tests.security.pair import HEADER, KEY, Member, acquainted
+from tests.security.pair import HEADER, KEY, Member, acquainted, deliver
 from tests.security.test_lives import passed
 
 
@@ -181,6 +181,24 @@ def test_too_many_lives_push_out_the_one_that_was_silent_for_longest() -> None:
     assert lives.find(proved[-1].salt) is None
     assert lives.find(proved[0].salt) is proved[0]
     assert lives.challenge != challenge
+
+
+@pytest.mark.parametrize(("last", "gone"), [("kitchen", "attic"), ("attic", "kitchen")])
+def test_who_was_heard_last_stays_whether_it_has_just_come_or_goes_on(
+    last: str, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glue.security.lives.LIFE_LIMIT", 2)
+    hall, members = Member("hall"), {name: Member(name) for name in ("kitchen", "attic", "cellar")}
+    deliver(members["kitchen"], hall, members["kitchen"].send(b"I"), now=1.0)
+    if last == "attic":
+        hall.receive(members["kitchen"].send(b"on"), members["kitchen"].address, 2.0)
+    deliver(members["attic"], hall, members["attic"].send(b"I"), now=3.0)
+    if last == "kitchen":
+        hall.receive(members["kitchen"].send(b"on"), members["kitchen"].address, 4.0)
+    deliver(members["cellar"], hall, members["cellar"].send(b"I"), now=5.0)
+    assert sorted(hall.up) == [b"I", b"I", b"I", b"on"]
+    known = [name for name, one in members.items() if hall.layer.lives.find(one.layer.sealer.salt) is not None]
+    assert known == [name for name in members if name != gone]
 
 
 def test_the_keys_of_an_epoch_that_is_over_and_of_pairs_are_forgotten_and_no_others() -> None:

@@ -154,9 +154,11 @@ def test_a_member_is_told_when_the_rules_end_its_own_subscription(caplog: pytest
     plant = Plant([{"who": "#", "may": ["publish", "subscribe"], "topics": ["#"]}])
     kitchen, hall = plant.start("kitchen"), plant.start("hall")
     plant.hear(hall, "home/lamp")
+    hall.subscribe("home/former", print).close()
     plant.world.run(2.0)
     strict = Policy.make(AUTHORITY, 2, [{"who": "kitchen", "may": ["publish"], "topics": ["#"]}])
     plant.start("operator", policy=strict)
     plant.world.run(3.0)
     assert "hall may not subscribe 'home/lamp': no rule allows hall to subscribe home/lamp; what was" in caplog.text
+    assert "home/former" not in caplog.text
     assert kitchen.subscribers("home/lamp") == []
