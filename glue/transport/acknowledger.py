@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from random import Random
 
 import orjson
@@ -108,8 +108,16 @@ class Acknowledger:
                 self._prompt[id(incoming)] = incoming
 
     def forget(self, peer: str) -> None:
-        """Drop the acknowledgements owed to a removed peer."""
+        """Drop the acknowledgements owed to a removed peer, as its next life numbers its channels anew."""
         self._owing.pop(peer, None)
+        self._prompt = {key: incoming for key, incoming in self._prompt.items() if incoming.peer != peer}
+        for _, incoming in self._late:
+            if incoming.peer == peer:
+                incoming.acknowledge_at = 0.0
+        for report in [report for report in self._reports if report[2].peer == peer]:
+            report[2].report_at = 0.0
+            self._reports.remove(report)
+        heapify(self._reports)
 
     def due(self, now: float) -> list[Outbound]:
         """The acknowledgements to send now: all urgent ones, and the delayed acknowledgements now due."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from glue.contract import Downward, Inbound, Outbound, PeerAdded, Upward
+from glue.contract import Downward, Inbound, Outbound, PeerAdded, Receipted, Upward
 from glue.transport import Transport
 from glue.transport.fastpath import TransportFastPath
 from tests.transport.network import Wire, endpoint_id
@@ -78,3 +78,19 @@ def test_who_takes_long_to_answer_does_not_say_it_twice() -> None:
             ]
             assert hearer.receive(now + 0.001, [*frames])[0]
             now += 0.03  # that is how long its handler takes
+
+
+def test_a_receipt_is_told_although_its_acknowledgement_came_with_data_and_others_are_sent_to_first() -> None:
+    wire = Wire(3)
+    here, there, _ = wire.ids
+    wire.publish(0, [1], b"question", receipts=("receipt",))
+    wire.run(0.0015)
+    wire.publish(1, [0], b"answer, with the acknowledgement")
+    answer = next(item for source, destination, item in wire.sent if (source, destination) == (there, here))
+    transport = wire.transports[here]
+    transport.receive(wire.now, [Inbound(there, 1, None, answer.header, answer.bodies)])
+    transport.commit()
+    assert transport.backlog == 0
+    wire.publish(0, [2], b"to another")
+    wire.run(0.0)
+    assert [item.receipt for item in wire.news[here] if isinstance(item, Receipted)] == ["receipt"]

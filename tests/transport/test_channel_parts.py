@@ -304,3 +304,20 @@ def test_all_that_is_owed_may_be_told_now() -> None:
     assert len(one.due(5.0)) == 2
     one.hurry()
     assert one.due(9.0) == []
+
+
+def test_nothing_is_told_to_a_peer_that_is_gone() -> None:
+    one, others = Acknowledger(Counters(), Random(1)), [IncomingChannel("b" * 16, 7, GapBudget()) for _ in range(3)]
+    for incoming in (channel(), *others[:1]):
+        one.taken(5.0, incoming, 1, at_once=False)
+    for incoming in (channel(), *others[1:2]):
+        one.now(incoming)
+    for incoming in (in_group := channel(), *others[2:]):
+        incoming.members = 4
+        incoming.take(5.0, run(3, 2), 3)
+        one.taken(5.0, incoming, 2, at_once=True)
+    one.forget(PEER)
+    assert [answer.peers for answer in one.due(6.0)] == [("b" * 16,)] * 3
+    assert (one.owing(PEER), one.deadline) == (None, math.inf)
+    one.taken(7.0, in_group, 1, at_once=True)
+    assert 7.0 < one.deadline < 8.0, "the same life is back"

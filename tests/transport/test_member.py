@@ -13,10 +13,12 @@ from glue.transport.window import Window
 def test_only_frames_that_did_not_arrive_count_as_given_up() -> None:
     member = Member("a" * 16, Window(), invite=False)
     assert member.take(2, [(4, 6), (9, 10)]) == 5
+    member.lost, member.holes = {3, 7, 11}, {6: Hole(6, 0.0), 11: Hole(11, 0.0)}
     assert member.skip_to(8) == 4  # 2, 3, 6 and 7
     assert (member.next, member.skip) == (8, 8)
     assert member.skip_to(9) == 1
     assert member.next == 10
+    assert (member.lost, [*member.holes]) == ({11}, [11]), "what was given up is not sent again"
 
 
 def member() -> Member:

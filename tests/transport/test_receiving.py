@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -156,11 +157,24 @@ def test_tiny_frames_behind_gaps_are_charged_for_what_they_take() -> None:
     assert 49 * len(sequences) - refused(transport) < BUDGET // 900
 
 
-def test_what_a_peer_left_behind_gaps_is_given_back_when_its_next_life_begins() -> None:
+@pytest.mark.parametrize("reason", ["expired", "goodbye", "restarted"])
+def test_what_a_peer_left_behind_gaps_is_given_back_when_its_next_life_begins(reason: str) -> None:
     transport = receiver()
     fill(transport)
-    assert heard(transport, PeerRemoved(PEER, 1, "peer", "expired"), PeerAdded(PEER, 2, "peer", ADDRESS)) == []
+    assert heard(transport, PeerRemoved(PEER, 1, "peer", reason), PeerAdded(PEER, 2, "peer", ADDRESS)) == []
     fill(transport, incarnation=2)
+    assert refused(transport) == 0
+
+
+def test_what_is_forgotten_of_channels_and_absent_peers_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.transport.layer.ABSENT", 1)
+    peers = [endpoint_id(number) for number in range(1, 4)]
+    transport, body = receiver(*peers), bytes(BUDGET // INCOMING // 2)
+    for channel in range(3 * INCOMING):
+        heard(transport, data(channel, 1, body, peer=peers[0]))
+    assert transport.statistics["channels forgotten"] == 2 * INCOMING
+    heard(transport, *[PeerRemoved(peer, 1, "peer", "expired") for peer in peers[:2]])
+    fill(transport, peers[2])
     assert refused(transport) == 0
 
 

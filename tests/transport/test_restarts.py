@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glue.contract import NORMAL, Flow, Inbound, Outbound
+from glue.contract import NORMAL, Flow, Inbound, Outbound, PeerAdded
 from glue.transport.reception import INCOMING
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
@@ -116,3 +116,53 @@ def test_what_takes_another_channel_is_as_old_as_it_is() -> None:
     assert wire.transports[wire.ids[0]].statistics["channels restarted"] == 1
     assert heard_by(wire, 1) == [0, 1]
     assert wire.ages[wire.ids[1]][1] > 0.5
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_what_is_owed_to_a_former_life_is_not_told_to_the_next(answers: bool) -> None:
+    wire = Wire(2)
+    for number in range(3):
+        wire.publish(1, [0], b"%d" % number)
+    wire.run(0.0015)  # they have come, and are acknowledged soon
+    wire.restart(0, 1)
+    wire.cut = {(wire.ids[1], wire.ids[0])}
+    for number in range(3, 6):
+        wire.publish(1, [0], b"%d" % number)
+    if answers:
+        wire.publish(0, [1], b"an answer, which may carry acknowledgements")
+    wire.run(0.01)
+    wire.cut = set()
+    wire.run(5)
+    assert heard_by(wire, 0) == [*range(6)]
+
+
+def test_a_receiver_that_is_back_hears_nothing_late_of_what_it_was_said_to_have_lost() -> None:
+    wire = Wire(4)
+    all_of_them = flow(wire, 1, 2, 3)
+    say(wire, 0, all_of_them)
+    wire.run(1)
+    wire.cut = {(wire.ids[0], other) for other in wire.ids[1:]}
+    say(wire, 1, all_of_them)
+    wire.run(0.01)
+    wire.remove(wire.ids[0], wire.ids[3], "expired")
+    wire.tell(wire.ids[0], PeerAdded(wire.ids[3], 1, "back", ("10.0.0.1", 1)))
+    wire.cut = set()
+    say(wire, 2, flow(wire, 3))
+    wire.run(5)
+    assert [heard_by(wire, number) for number in (1, 2, 3)] == [[0, 1], [0, 1], [0, 2]]
+
+
+def test_channels_that_are_done_with_leave_nothing_behind() -> None:
+    wire = Wire(3)
+    for number in range(100):
+        say(wire, number, flow(wire, 1, 2))
+        say(wire, number, flow(wire, 2))
+        wire.cut = {(wire.ids[0], wire.ids[2])} if number % 3 else set()
+        wire.run(0.1)
+        wire.remove(wire.ids[0], wire.ids[2], "goodbye")
+        wire.tell(wire.ids[0], PeerAdded(wire.ids[2], 1, "back", ("10.0.0.1", 1)))
+    wire.run(5)
+    sender = wire.transports[wire.ids[0]]
+    assert heard_by(wire, 1) == list(range(100))
+    assert (len(sender.channels), sender.busy, sender.unfinished) == (0, {}, 0)
+    assert (sender._by_number, sender._replaced) == ({}, {})

@@ -210,3 +210,13 @@ def test_the_age_of_a_decoded_frame_includes_the_wait_at_the_receiver() -> None:
     up, _ = receiver.transport.receive(1.25, [Inbound(THERE, 1, None, {KEY: ["parity", 500, 1, 1, 3, 1]}, [blocks[1]])])
     ages = [item.age for item in up if isinstance(item, Inbound)]
     assert ages == [0.75, 0.75]
+
+
+def test_frames_are_kept_as_long_as_repair_symbols_come(receiver: Receiver) -> None:
+    incoming = receiver.transport.sources[THERE].channels[1]
+    decoder = incoming.decoder
+    assert decoder is not None
+    for first in range(4, 4 + 2 * UNUSED, UNUSED // 2):
+        receiver.data(*numbered(UNUSED // 2), first=first)
+        receiver.parity(*parity_of(numbered(4), 1), first=first)
+    assert incoming.decoder is decoder
