@@ -46,10 +46,7 @@ class Channel(ChannelState):
         return calm and not any(member.lost for member in self.attached)
 
     def submit(self, since: float, item: Outbound, barriers: list[Barrier]) -> None:
-        """Queue a message for sending, not before these barriers let it pass.
-
-        `since` is when it was handed to transport (monotonic seconds).
-        """
+        """Queue a message, handed to transport at `since`, for sending, not before these barriers let it pass."""
         self._queue.append(PendingMessage(item, since, barriers))
         size = total(item.bodies)
         self._queued += size
@@ -308,18 +305,29 @@ class Channel(ChannelState):
 
     def drop(self, pending: PendingMessage) -> Outbound:
         """Drop a message of which nothing was sent; return it."""
-        self._queue.remove(pending)
+        self._withdraw(pending)
         self._end(pending)
         self._queued -= total(pending.item.bodies)
         return pending.item
 
     def drop_expired(self, now: float) -> int:
-        """Drop the messages that are too old; return how many."""
+        """Drop the messages that are too old; return how many. Those that wait for other channels are dropped later."""
         before = self.messages
         for pending in [one for one in self._queue if one.item.expires < now and not one.offset]:
-            self._queue.remove(pending)
-            self._expire(pending)
+            if not self._waits(pending):
+                self._withdraw(pending)
+                self._expire(pending)
         return before - self.messages
+
+    def _withdraw(self, pending: PendingMessage) -> None:
+        """Take a message out of the queue, and let its barriers keep the order of those before it and after it."""
+        place = self._queue.index(pending)
+        del self._queue[place]
+        if place:
+            self._queue[place - 1].ends += pending.ends
+            pending.ends = ()
+        if place < len(self._queue):
+            self._queue[place].barriers += pending.barriers
 
     # -------------------------------------------------------------------------------------------- members
 
