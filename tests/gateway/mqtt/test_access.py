@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,6 +18,7 @@ from glue.gateway.mqtt.plugins import Plugin, PluginAccess
 from glue.gateway.rights import Rights
 from glue.security.guard import Guard, Policy
 from glue.security.identity import Certificate, public_of
+from glue.simulation.disk import SimulatedDisk
 from tests.security.test_identities import AUTHORITY
 from tests.support import mqtt
 from tests.support.mqtt import Bench
@@ -201,6 +203,45 @@ def test_changed_files_are_heeded_and_wrong_ones_leave_what_was(files: tuple[Pat
     bench.broker.recheck(bench.now)
     assert bench.broker.subscriptions.count == 0
     assert not device.is_closed()
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_right_that_is_taken_away_is_gone_for_a_client_that_is_back_too(is_stored: bool, is_away: bool) -> None:
+    class Some(Everybody):
+        allowed: tuple[str, ...] = ("news", "secret")
+
+        def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool:
+            return action == "write" or name in self.allowed
+
+    access, disk = Some(), SimulatedDisk(Random(1)) if is_stored else None
+    bench = Bench(access, directory=disk)
+    device = bench.subscriber(("news", 1), ("secret", 1), version=5, clean=False, raw=b"\x11\0\0\x0e\x10")
+    if is_away:
+        device.leave()
+    else:
+        bench.broker.full(bench.now, device.client)
+    publisher = bench.connect("p")
+    publisher.send(mqtt.publish("secret", b"1", 1, 1), mqtt.publish("news", b"2", 1, 2))
+    access.allowed = ("news",)
+    bench.broker.recheck(bench.now)
+    if is_stored:
+        bench.sync()
+        if is_away:
+            bench = Bench(access, directory=disk, now=bench.now)  # its rights were changed meanwhile
+            publisher = bench.connect("q")
+    if is_away:
+        device = bench.link(5)
+        device.send(mqtt.connect("s", 5, clean=False, raw=b"\x11\0\0\x0e\x10"))
+    else:
+        bench.broker.free(bench.now, device.client)
+    publisher.send(mqtt.publish("secret", b"3", 1, 3), mqtt.publish("news", b"4", 1, 4))
+    if is_stored:
+        bench.sync()
+    assert [mqtt.publication(one, 5).payload for one in device.read() if one.kind == 3] == [b"2", b"4"]
+    if is_stored:
+        again = Bench(directory=disk, now=bench.now)
+        assert [*again.broker.sessions["s"].subscriptions] == ["news"]
 
 
 def test_a_user_who_is_removed_is_disconnected(files: tuple[Path, Path]) -> None:
