@@ -114,11 +114,19 @@ class Program:
 
 
 class Harness:
-    """The client without a network: datagrams in, datagrams and messages out, in virtual time."""
+    """A client without a network: datagrams in, datagrams and messages out, in virtual time.
 
-    def __init__(self) -> None:
+    `window` is how many frames of a channel it takes ahead.
+    """
+
+    def __init__(self, command: Sequence[str] = (), window: int = 16) -> None:
+        self.window = window
         self._process = subprocess.Popen(
-            [compiled("harness")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command or [compiled("harness")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def do(self, command: str) -> list[list[str]]:
@@ -149,6 +157,11 @@ class Harness:
         """End it. Raises AssertionError if a sanitizer found something."""
         assert self._process.communicate(timeout=PATIENCE) == ("", "")
         assert self._process.returncode == 0
+
+
+def node_harness() -> Harness:
+    """The client in JavaScript; `reset` begins anew. Skips the test where Node is missing, but not in CI."""
+    return Harness([node(), str(HARNESS.with_suffix(".mjs"))], 1024)
 
 
 def sent(lines: Sequence[list[str]]) -> list[tuple[dict[str, Any], bytes]]:
