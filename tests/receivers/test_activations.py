@@ -38,12 +38,14 @@ class Stage:
         self.steps: list[Any] = []
         self.did: list[Any] = []
         self.got: list[Any] = []
+        self.requests: list[bool] = []
         self.answers: dict[Any, Any] = {}
         stage = self
 
         class Receiver:
             def receive(self, context: glue.Context, message: Any) -> Any:
                 stage.got.append(message)
+                stage.requests.append(context.is_request)
                 if message == "fail":
                     raise ValueError("as asked")
                 if isinstance(message, dict):
@@ -55,6 +57,11 @@ class Stage:
                     context.state["kept"] = 1
                 if message == "become":
                     context.become(lambda context, message: stage.got.append(f"become {message}"))
+                if message == "spill":
+                    context.send("sum/y", 3)
+                    raise ValueError("spilt")
+                if message == "after":
+                    context.after(5, "late", durable=True)
                 if message == "half":
                     context.state["half"] = 1
                     context.send("sum/y", 2)
@@ -190,6 +197,22 @@ def test_a_failing_handler_is_told_and_a_half_change_is_dropped() -> None:
         assert stage.document == {"state": {"a": 1}}
 
 
+def test_nothing_of_a_message_passes_on_to_the_next_one() -> None:
+    stage = Stage()
+    for message in (
+        "plain",
+        Call("ask"),
+        "plain",
+        Mail("plain", Batch(), 1),
+        Call("ask", is_request=False),
+        "spill",
+        "send",
+    ):
+        stage.take(message)
+    assert stage.requests == [False, True, False, False, False, False, False]
+    assert [one for one in stage.did if one[0] == "send"] == [("send", "sum/y", 1)]
+
+
 def test_calls_that_are_too_late_are_not_handled() -> None:
     stage = Stage()
     told: list[Any] = []
@@ -246,6 +269,12 @@ def test_a_durable_timer_whose_message_fails_has_had_its_turn() -> None:
     stage.take(Wake(None))
     timer = stage.activation.add_timer(0.0, "fail", True)
     assert stage.take(TimerMail(timer)) == ["Load"]  # it was not written yet
+
+
+def test_a_durable_timer_is_written_once_and_not_with_each_message_after_it() -> None:
+    stage = Stage()
+    assert [stage.take(message) for message in ("after", "plain", "send")] == [["Load", "Save"], [], []]
+    assert stage.document == {"state": {}, "timers": [[1105.0, "late"]], "has timers": True}
 
 
 def test_a_receiver_that_is_put_away_writes_and_rests_with_nothing() -> None:

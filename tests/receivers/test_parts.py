@@ -224,6 +224,21 @@ def test_what_is_handed_back_is_sent_again_in_order_before_anything_newer() -> N
     assert box.flush(1.0 + 2 * PAUSE) == [(A, 3, [b"1", b"2", b"3"])]
 
 
+def test_messages_that_come_back_in_another_order_are_sent_again_in_theirs() -> None:
+    box = Box()
+    box.hosts(A)
+    for number in range(1, 4):
+        box.put(b"%d" % number)
+        if number != 2:
+            box.flush(0.0)
+            box.report(0.0, A, taken=[1] if number == 1 else [])
+    box.report(0.0, A, results=[(2, Result(3, AGAIN)), (2, Result(2, AGAIN))])  # before it is told that it was taken
+    box.report(0.0, A, results=[(1, Result(1, AGAIN))])
+    assert box.flush(2 * PAUSE) == []
+    box.report(0.0, A, taken=[2])
+    assert box.flush(2 * PAUSE) == [(A, 3, [b"1", b"2", b"3"])]  # else a receiver takes the later ones for repeated
+
+
 def test_a_lost_host_or_silence_sends_everything_again() -> None:
     box = Box()
     box.hosts(A)
@@ -275,7 +290,8 @@ def test_what_waits_behind_others_is_not_given_up_while_a_host_handles_these() -
     for _ in range(2):
         box.box.put(":k", "x", b"1", False, 60.0)
         box.flush(0.0)
-    box.report(50.0, A, taken=[1], done=[(1, None)])
+    box.report(30.0, A, taken=[1])
+    box.report(50.0, A, done=[(1, None)])
     box.box._dirty.clear()
     box.box.expire(100.0)
     assert box.box.count == 1

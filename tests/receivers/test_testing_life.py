@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -159,6 +159,43 @@ def test_what_a_receiver_raises_reaches_the_test_once_and_is_noted() -> None:
     context.tell({"after": 1, "say": "fail", "durable": False})
     with pytest.raises(ValueError, match="as asked"):
         context.advance(2)
+
+
+class Fickle(glue.Receiver):
+    """Does what the message says; `noted` has each "note"."""
+
+    noted: ClassVar[list[str]] = []
+    timer: Any = None
+
+    def receive(self, context: glue.Context, message: Any) -> Any:
+        match message:
+            case "become":
+                context.become(lambda context, message: "another")
+            case "set":
+                self.timer = context.after(5, "note", durable=True)
+            case "take back":
+                self.timer.stop()
+            case "note":
+                self.noted.append(message)
+        return None
+
+
+def test_after_a_crash_a_receiver_handles_messages_as_at_its_beginning() -> None:
+    context = Context(Fickle)
+    context.tell("become")
+    assert context.ask("note") == "another"
+    context.restart()
+    assert context.ask("note") is None
+
+
+def test_a_durable_timer_that_was_taken_back_does_not_come_after_a_crash() -> None:
+    Fickle.noted.clear()
+    context = Context(Fickle)
+    for message in ("set", "take back"):
+        context.tell(message)
+    context.restart()
+    context.advance(10)
+    assert Fickle.noted == []
 
 
 def test_a_receiver_that_cannot_begin_is_tried_anew_with_the_next_message() -> None:
