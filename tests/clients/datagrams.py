@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tests.clients.compiled import Harness, sent
+from tests.golden.make import FOLDER as GOLDEN
 
 PEER = "e36759dea8a54260"
 LIFE = 1740800000000000
@@ -68,3 +69,16 @@ def acknowledgements(client: Harness, lines: list[list[str]]) -> list[tuple[list
         for header, body in datagrams
         if header.get("transport", [""])[0] == "ack"
     ]
+
+
+def golden_messages(name: str) -> list[tuple[str, str, bytes]]:
+    """Topic, number and bytes of each message of a golden datagram or of fragments, read with Python's JSON."""
+    whole = name.startswith(("fragment", "arrow"))
+    files = sorted(GOLDEN.glob(f"{name}-?.datagram")) if whole else [GOLDEN / f"{name}.datagram"]
+    index, _, rest = b"".join(path.read_bytes().partition(b"\n")[2] for path in files).partition(b"\n")
+    found = []
+    for group in json.loads(index)["groups"]:
+        for number, length in enumerate(group.get("lengths") or [group["length"]] * group.get("count", 1)):
+            found.append((group["topic"], str(group["sequence"] + number), rest[:length]))
+            rest = rest[length:]
+    return found

@@ -22,6 +22,7 @@ from tests.clients.datagrams import (
     data,
     datagram,
     discovery,
+    golden_messages,
     meet,
     payloads,
     transports,
@@ -52,19 +53,6 @@ def client(request: pytest.FixtureRequest, shared: list[Harness]) -> Iterator[Ha
     yield harness
     if request.param == "c":
         harness.end()
-
-
-def golden_messages(name: str) -> list[tuple[str, str, bytes]]:
-    """Topic, number and bytes of each message of a golden datagram or of fragments, read with Python's JSON."""
-    whole = name.startswith(("fragment", "arrow"))
-    files = sorted(GOLDEN.glob(f"{name}-?.datagram")) if whole else [GOLDEN / f"{name}.datagram"]
-    index, _, rest = b"".join(path.read_bytes().partition(b"\n")[2] for path in files).partition(b"\n")
-    found = []
-    for group in json.loads(index)["groups"]:
-        for number, length in enumerate(group.get("lengths") or [group["length"]] * group.get("count", 1)):
-            found.append((group["topic"], str(group["sequence"] + number), rest[:length]))
-            rest = rest[length:]
-    return found
 
 
 GOLDEN_MESSAGES = [vector for vector in json.loads(VECTORS.read_bytes()) if vector.get("messages")]
