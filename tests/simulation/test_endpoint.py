@@ -84,6 +84,16 @@ def test_each_subscription_gets_every_message_until_it_is_closed() -> None:
     assert [[m.payload for m in subscription.received] for subscription in (first, second, third)] == [[1], [1], [2]]
 
 
+def test_what_comes_for_a_subscription_that_a_handler_has_closed_is_accounted_for_as_unread() -> None:
+    world = World()
+    one, other = pair(world)
+    closing = [other.subscribe("t", lambda message: [each.close() for each in closing]) for _ in range(2)]
+    world.run(2.0)
+    one.publish("t", 1)
+    world.run(1.0)
+    assert (other.accounting.waiting, other.accounting.received["unread"]) == (0, 1)
+
+
 def test_a_handler_that_takes_its_time_handles_one_message_after_the_other() -> None:
     world = World()
     endpoint = world.endpoint()

@@ -281,6 +281,7 @@ def test_nothing_of_the_old_life_reaches_the_new_one() -> None:
     world = World()
     host = world.add(Timer(1.0))
     world.add(Counting(host.address, count=5))
+    world.add(Counting(None, count=5))
     host.pause()
     host.submit(Leave())
     world.run(0.5)

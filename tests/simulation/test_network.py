@@ -148,6 +148,19 @@ def test_conditions_that_are_not_named_change_nothing() -> None:
     assert slow.numbers == [0, 1]
 
 
+def test_other_conditions_end_a_burst() -> None:
+    world = World()
+    (machine,), (receiver,) = listeners(world, 1)
+    world.network.set_conditions(Conditions(burst=Burst(enter=1.0, leave=0.0)))
+    sender = world.add(Counting(receiver.address, count=3))
+    world.run(1.0)
+    assert machine.numbers == []
+    world.network.set_conditions(Conditions(burst=Burst(enter=0.0, leave=0.0)))
+    sender.restart(Counting(receiver.address, count=3))
+    world.run(1.0)
+    assert machine.numbers == [0, 1, 2]
+
+
 def test_a_burst_out_of_range_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match=r"leave=2: expected a probability"):
         Burst(enter=0.1, leave=2)
