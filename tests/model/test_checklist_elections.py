@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 
-from glue.model.consensus import Role
+from glue.model.consensus import Outcome, Role
 from glue.model.consensus.messages import Append, Appended, RequestVote, TimeoutNow
 from glue.simulation.consensus import Cluster
 from tests.model.clusters import cluster, leader_of, votes
@@ -287,3 +287,48 @@ def test_one_that_has_no_vote_and_asks_in_vain_makes_nobody_stand() -> None:
     member.get(member.append("c", 2, (3, 2)))
     member.now += 1.0
     assert requests(member.get(member.ask("z", 3, (2, 2), pre=True))) == []
+
+
+def test_a_follower_that_gave_its_vote_gives_the_candidate_time_to_win() -> None:
+    member = Member("a", [2])
+    member.get(member.ask("b", 3, (1, 1)))  # refused, as its log is too short; but the term begins
+    member.now = member.replica.deadline - 0.001
+    (vote,) = member.get(member.ask("c", 3, (2, 2)))
+    assert vote.granted
+    assert member.replica.deadline >= member.now + SETTINGS.election_timeout
+
+
+def test_an_observer_knows_no_leader_any_more_once_that_is_silent_and_refuses_at_once() -> None:
+    member = Member("d")
+    member.get(member.append("b", 2, (1, 1)))
+    member.propose()
+    assert [type(one).__name__ for one in member.get()] == ["Forward"]
+    member.wait(2 * SETTINGS.election_timeout + 0.1)
+    assert (member.role, member.replica.status.leader) == (Role.FOLLOWER, "")
+    ticket = member.propose()
+    assert member.get() == []
+    assert (member.resolved[-1].ticket, member.resolved[-1].outcome) == (ticket, Outcome.REFUSED)
+
+
+def test_a_candidate_asks_again_with_each_heartbeat_as_its_requests_may_be_lost() -> None:
+    member = Member("a")
+    member.stand()
+    began, asked = member.now, 0
+    while member.now - began < SETTINGS.election_timeout:
+        asked += sum(isinstance(one, RequestVote) for one in member.get())
+        member.now = member.replica.deadline
+    assert asked >= SETTINGS.election_timeout / SETTINGS.heartbeat - 1
+
+
+def test_who_refused_before_the_vote_may_give_its_vote_afterwards() -> None:
+    member = Member("a", voters="abcde")
+    member.stand()
+    term = member.term + 1
+    member.get(member.vote("d", term - 1, pre=True, granted=False), member.vote("e", term - 1, pre=True, granted=False))
+    member.get(member.vote("b", term, pre=True), member.vote("c", term, pre=True))
+    roles = [member.role]
+    for votes_then in ([member.vote("b", term, granted=False)], [member.vote("d", term), member.vote("e", term)]):
+        member.get(*votes_then)
+        roles.append(member.role)
+    assert roles == [Role.CANDIDATE, Role.CANDIDATE, Role.LEADER], "one refusal is no majority"
+    assert member.term == term

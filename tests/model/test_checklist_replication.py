@@ -387,3 +387,28 @@ def test_a_snapshot_goes_on_where_its_pieces_end_though_some_come_twice_or_too_e
         told += [one.offset for one in member.get(("b", message)) if isinstance(one, SnapshotReceived)]
     assert told == [2, 2, 2, 4, 4, 6, 6]
     assert [snapshot.data for snapshot in member.restored] == [b"abcdef"]
+
+
+def test_row_17_what_was_durable_and_cut_off_does_not_vouch_for_later_entries() -> None:
+    member = Member("a", [2] * 9)  # all of it is on the disk
+    member.get(member.append("b", 3, (2, 2), [3]))  # in the place of most of it
+    member.lead("c")
+    member.get(member.acknowledge("c", 4))
+    assert member.commit_index == 4
+    member.syncs = False
+    member.propose()
+    member.get()
+    member.get(member.acknowledge("c", 5))
+    assert member.commit_index == 4, "of three disks, one has it"
+    member.sync()
+    assert member.commit_index == 5
+
+
+def test_a_command_whose_entry_came_with_a_snapshot_is_told_as_unknown_at_once() -> None:
+    member = Member("a", [2])
+    member.get(member.append("b", 2, (2, 2), commit=2))
+    ticket = member.propose()
+    member.get()
+    member.get(("b", Forwarded(GROUP, life("b"), 2, (ticket,), (5,), False, "")))
+    member.get(member.append("b", 2, (9, 2), commit=9), member.piece("b", 2, 9, 2))
+    assert [(one.ticket, one.outcome) for one in member.resolved] == [(ticket, Outcome.UNKNOWN)]

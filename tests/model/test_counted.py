@@ -53,3 +53,17 @@ def test_deltas_that_a_full_disk_may_have_lost_in_a_sync_are_to_be_written_again
     disk.is_full = False
     file.replace([b"whole"])
     assert file.is_whole
+
+
+def test_a_file_of_deltas_that_was_written_anew_is_outdated_once_as_much_was_appended_again() -> None:
+    file = DeltaFile(SimulatedDisk(Random(1)))
+    file.load()
+    rounds: list[int] = []
+    for _ in range(2):
+        appended = 0
+        while not file.is_outdated:
+            file.append(bytes(200_000))
+            appended += 1
+        rounds.append(appended)
+        file.replace([b"whole"])
+    assert rounds == [6, 6]

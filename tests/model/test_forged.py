@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glue.model.consensus import Kind, LogEntry, Role, Stored, Vital
+from glue.model.consensus.agreement import PRESENT
 from glue.model.consensus.bounds import (
     BALLOT_JUMP,
     BALLOT_TOO_FAR,
@@ -32,7 +33,7 @@ from glue.model.consensus.messages import (
 )
 from glue.model.consensus.wire import MalformedMessageError, decode, encode
 from glue.simulation.consensus import run_seed
-from tests.model.member import GROUP, SCOPE, VALUE, Member, configuration, life
+from tests.model.member import GROUP, SCOPE, SETTINGS, VALUE, Member, configuration, life
 
 HUGE = (1 << 62) - 1
 HEAD = (GROUP, life("b"), HUGE)
@@ -192,6 +193,9 @@ def test_a_lone_welcome_binds_nobody_to_a_group_that_does_not_exist() -> None:
     member = Member("a", stored=FOUNDER)
     member.get(("b", Welcome(SCOPE, life("b"), configuration("xyz").encode())))
     assert (member.role, member.writes) == (Role.FOUNDING, [])
+    member.wait(PRESENT * SETTINGS.heartbeat)
+    member.get(("b", Welcome(SCOPE, life("b"), configuration("xyz").encode())))
+    assert member.role is Role.FOUNDING, "the first welcome was too long ago"
     for _ in range(2):
         member.get(("c", Welcome(SCOPE, life("c"), VALUE)))
     assert (member.role, member.replica._core.group) == (Role.FOLLOWER, GROUP)

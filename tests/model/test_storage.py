@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -250,3 +251,37 @@ def test_a_directory_that_is_closed_twice_leaves_alone_what_has_been_opened_sinc
     directory.close()
     for number in numbers:
         os.close(number)  # raises if it was closed before
+
+
+def test_a_disk_that_is_full_after_a_restart_loses_nothing_of_what_was_there() -> None:
+    disk = SimulatedDisk(Random(1))
+    life = filled(disk)
+    storage = FileStorage(disk, Random(2))
+    storage.load()
+    disk.is_full = True
+    with pytest.raises(StorageFullError):
+        storage.write(DurableWrite(7, None, entries([3], first=8)))
+    disk.is_full = False
+    assert equal(FileStorage(disk, Random(3)).load(), after(script(life), life))
+    storage.write(DurableWrite(7, None, entries([3], first=8)))
+    storage.sync()
+    assert [entry.index for entry in FileStorage(disk, Random(3)).load().entries] == [5, 6, 7, 8]
+
+
+def test_a_term_that_only_the_snapshot_tells_is_known_after_a_crash_between_the_two_files() -> None:
+    """An old vote in a term that is over would be given again in the term of the snapshot."""
+    found: set[tuple[int, int, str]] = set()
+    for calls in range(12):
+        disk = SimulatedDisk(Random(1))
+        storage = FileStorage(disk, Random(1))
+        life = storage.load().vital.life
+        storage.write(DurableWrite(1, Vital(life, "1/x/1", 2, "b"), entries([1, 2], first=1)))
+        storage.sync()
+        disk.power_cut_after = disk.calls + calls
+        with suppress(PowerCut):
+            snapshot = Snapshot(9, 5, configuration(), b"state")
+            storage.write(DurableWrite(2, Vital(life, "1/x/1", 5), [], snapshot, (9, 5)))
+        disk.crash()
+        stored = FileStorage(disk, Random(2)).load()
+        found.add((0 if stored.snapshot is None else stored.snapshot.index, stored.vital.term, stored.vital.vote))
+    assert found == {(0, 2, "b"), (9, 5, "")}

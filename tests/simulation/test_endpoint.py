@@ -11,6 +11,7 @@ import pytest
 
 from glue import ClosedError, ConfigurationError, Message, Peer, TopicError, WouldBlockError
 from glue.simulation import Conditions, SimulatedEndpoint, World
+from glue.simulation.subscription import SimulatedSubscription
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +88,8 @@ def test_each_subscription_gets_every_message_until_it_is_closed() -> None:
 def test_what_comes_for_a_subscription_that_a_handler_has_closed_is_accounted_for_as_unread() -> None:
     world = World()
     one, other = pair(world)
-    closing = [other.subscribe("t", lambda message: [each.close() for each in closing]) for _ in range(2)]
+    closing: list[SimulatedSubscription] = []
+    closing += [other.subscribe("t", lambda message: [each.close() for each in closing]) for _ in range(2)]
     world.run(2.0)
     one.publish("t", 1)
     world.run(1.0)
