@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from glue import ClosedError, ConfigurationError, Message, Peer, TopicError, WouldBlockError
-from glue.simulation import Conditions, SimulatedEndpoint, World
-from glue.simulation.subscription import SimulatedSubscription
+from glue.simulation import Conditions, SimulatedEndpoint, SimulatedSubscription, World
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,7 +88,12 @@ def test_what_comes_for_a_subscription_that_a_handler_has_closed_is_accounted_fo
     world = World()
     one, other = pair(world)
     closing: list[SimulatedSubscription] = []
-    closing += [other.subscribe("t", lambda message: [each.close() for each in closing]) for _ in range(2)]
+
+    def close(message: Message) -> None:
+        for each in closing:
+            each.close()
+
+    closing += [other.subscribe("t", close), other.subscribe("t", close)]
     world.run(2.0)
     one.publish("t", 1)
     world.run(1.0)
