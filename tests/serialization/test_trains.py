@@ -321,3 +321,13 @@ def test_bodies_of_a_single_byte_are_staged_as_others_are() -> None:
 
 def outbound_pieces(data: bytes, size: int) -> Outbound:
     return Outbound((), Pieces([memoryview(data)], size, -(-len(data) // size)), address=ADDRESS)
+
+
+def test_long_runs_of_one_writer_may_differ_in_the_size_of_their_bodies() -> None:
+    layer = writer()
+    for size in (1000, 700, 1280, 700):
+        whole = bytes(number % 251 for number in range(40 * size + 13))
+        (sent,) = layer.send(0.0, [Outbound((), Pieces([whole], size, 41), TRANSPORT, address=ADDRESS)])
+        assert [frame[-1] for frame in frames(read(cut(sent)))] == [
+            whole[start : start + size] for start in range(0, len(whole), size)
+        ]

@@ -92,9 +92,15 @@ def test_blocks_of_old_and_simple_packets(tmp_path: Path) -> None:
 
 
 def test_drops_that_the_recorder_tells(tmp_path: Path) -> None:
-    statistics = made.block("<", 5, struct.pack("<III", 0, 0, 0) + made.option("<", 5, struct.pack("<Q", 12)))
-    _, tally = read_bytes(tmp_path, pcapng(FRAMES) + statistics)
-    assert tally.dropped == 12
+    def drops(count: int) -> bytes:
+        return made.block("<", 5, struct.pack("<III", 0, 0, 0) + made.option("<", 5, struct.pack("<Q", count)))
+
+    def dropped(data: bytes) -> int | None:
+        return read_bytes(tmp_path, data)[1].dropped
+
+    assert dropped(pcapng(FRAMES) + drops(12)) == 12
+    assert dropped(pcapng(FRAMES) + drops(3) + drops(5)) == 5, "each tells of all so far"
+    assert dropped(pcapng(FRAMES) + drops(12) + pcapng(FRAMES) + drops(5)) == 17, "another section counts anew"
 
 
 @pytest.mark.parametrize("name", ["trace.pcap.gz", "trace.pcapng.zst"])

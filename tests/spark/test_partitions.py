@@ -16,7 +16,21 @@ from spark.read.cuts import proven_cut, walked_cuts
 from spark.read.files import CaptureFile, point_name
 from spark.read.pcap import Pcap
 from spark.read.records import MAXIMUM_SNAPSHOT, Fault
-from tests.spark.captures import GOLDEN, MICROSECONDS, START_NS, STEP_NS, ethernet, frame, ipv4, pcap, pcapng, udp
+from tests.spark.captures import (
+    GOLDEN,
+    MICROSECONDS,
+    START_NS,
+    STEP_NS,
+    ethernet,
+    frame,
+    interface,
+    ipv4,
+    packet,
+    pcap,
+    pcapng,
+    section,
+    udp,
+)
 from tests.spark.rows import Row
 
 DATA = frame(GOLDEN["data"])
@@ -46,6 +60,17 @@ def test_a_row_of_files_tells_what_was_read_of_a_whole_file(tmp_path: Path) -> N
     assert [row[name] for name in ("records", "datagrams", "skipped", "bytes", "first_ns", "last_ns")] == [
         0, 0, [], 0, None, None,
     ]  # fmt: skip
+
+
+def test_a_part_that_is_read_again_is_read_alike(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    one = interface(description="glue capture point: a") + packet(DATA, START_NS)
+    other = interface(description="glue capture point: b") + packet(DATA, START_NS, interface=1)
+    path.write_bytes(section() + one + other)
+    (part,) = partitions([str(path)])
+    read = [[row for batch in part.batches() for row in batch.to_pylist()] for _ in range(2)]
+    assert [[row["capture_point"] for row in rows] for rows in read] == [["a", "b"]] * 2
+    assert len(part.format.interfaces) == 0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("stop", "unread"), [(None, RECORD - 1), (24 + 3 * RECORD - 5, RECORD - 5)])
