@@ -66,3 +66,17 @@ def test_when_the_first_of_three_equal_requests_fails_one_other_does_its_work() 
     first, *others = asyncio.run(program())
     assert isinstance(first, ConnectionError)
     assert (others, begun) == ([(202, {"try": 2})] * 2, [0, 1])
+
+
+def test_the_end_of_an_attempt_of_an_earlier_time_says_nothing_of_the_present_one() -> None:
+    bench = Bench()
+    bench.open()
+    bench.publish(b"1")
+    (early,) = bench.attempts(bench.now)
+    bench.door.close("s")
+    bench.open()
+    (present,) = bench.attempts(bench.now + 2.0)
+    bench.answer(early)
+    assert bench.door.stored_position("s")["offset"] == 0, "the answer may have been for another address"
+    bench.answer(present)
+    assert bench.door.stored_position("s")["offset"] == 1

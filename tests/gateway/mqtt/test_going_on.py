@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from glue.gateway.mqtt.cluster.keys import mark
+from glue.gateway.mqtt.cluster.shared import Shared
+from glue.gateway.mqtt.cluster.units import Unit
+from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
+from glue.model.state import Set, Update
 from tests.gateway.mqtt.test_cluster import HOUR, Cluster, messages
 from tests.gateway.mqtt.test_durable import Restarts, publish
 from tests.support import mqtt
@@ -135,3 +140,120 @@ def test_a_client_finds_its_way_back_to_a_door_that_lost_its_session_as_it_left(
     back.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
     cluster.settle()
     assert back.read()[0].body[:2] == b"\x01\x00"
+
+
+def test_a_topic_alias_stands_for_the_topic_that_it_was_given_last() -> None:
+    bench = Bench()
+    reader, writer = bench.subscriber(("#", 0)), bench.connect("w", 5)
+    alias = b"\x23\x00\x01"
+    for topic in ("a", "b", ""):
+        writer.send(mqtt.publish(topic, b"x", version=5, raw=alias))
+    assert [one.topic for one in reader.messages()] == ["a", "b", "b"]
+
+
+def test_a_client_knows_an_alias_only_from_a_message_that_it_got() -> None:
+    bench = Bench()
+    device = bench.subscriber(("topic/#", 0), version=5, raw=b"\x22\x00\x05\x27\x00\x00\x00\x20")
+    for payload in (bytes(100), b"1", b"2"):
+        bench.broker.deliver(bench.now, Publish("topic/long", (payload,), 0))
+    assert [(one.topic, one.payload) for one in device.messages()] == [("topic/long", b"1"), ("", b"2")]
+
+
+def test_behind_a_message_that_is_too_large_the_next_one_comes() -> None:
+    bench = Bench()
+    device = bench.subscriber(("t", 1), version=5, raw=b"\x21\x00\x01\x27\x00\x00\x00\x20")
+    bench.broker.deliver(bench.now, Publish("t", (bytes(100), b"small"), 1))
+    assert device.payloads() == [b"small"]
+
+
+def test_a_retained_message_that_is_cleared_gives_room_to_another() -> None:
+    bench = Bench(limits=Limits(retained=1))
+    for topic, payload in (("a", b"1"), ("b", b"no room"), ("a", b""), ("b", b"2")):
+        bench.connect("p").send(mqtt.publish(topic, payload, retain=True))
+    assert [(run.topic, run.payloads[0]) for run in bench.broker.retained] == [("b", b"2")]
+
+
+def test_a_shared_subscription_serves_again_after_all_its_members_had_gone() -> None:
+    bench = Bench()
+    for _ in range(2):
+        device = bench.subscriber(("$share/g/t", 0))
+        bench.broker.deliver(bench.now, Publish("t", (b"x",), 0))
+        assert device.payloads() == [b"x"]
+        device.disconnect()
+    assert bench.broker.subscriptions.match("t") == ()
+
+
+def test_a_member_of_a_group_that_is_away_gets_what_others_have_in_the_log_too() -> None:
+    door = Restarts()
+    for name, wanted in (("all", "t"), ("member", "$share/g/t")):
+        device = door.connect(name)
+        device.send(mqtt.subscribe(1, (wanted, 1), version=5))
+        device.leave()
+    publish(door, door.connect("p"), 1, b"x")
+    for name in ("all", "member"):
+        _, sent = door.resume(name)
+        assert [mqtt.publication(one, 5).payload for one in sent] == [b"x"]
+
+
+def test_a_session_whose_end_met_its_client_ends_when_it_is_due_again() -> None:
+    cluster = Cluster()
+    first, second = cluster.doors
+    device = cluster.connect(second, raw=b"\x11\x00\x00\x00\x0a")
+    device.leave()
+    cluster.settle()
+    for door in cluster.doors:
+        door.advance(cluster.now + 20.0)
+    first.broker.is_chosen = True
+    first.sweeping.sweep(first.now, [door.shared.name for door in cluster.doors])
+    back = second.link(5)
+    back.send(mqtt.connect("s", 5, clean=False, raw=b"\x11\x00\x00\x00\x0a"))
+    assert second.propose(), "its client comes back a moment earlier"
+    operations, second.proposed = second.proposed, None
+    assert operations is not None
+    assert first.propose()
+    assert cluster.log.commit(operations) == [True]
+    cluster.settle()
+    assert back.read()[0].body[:2] == b"\x01\x00"
+    back.leave()
+    cluster.now += 20.0
+    cluster.settle()
+    cluster.pass_time(30.0)
+    assert cluster.log.state.get(f"o/{mark('s')}") is None
+
+
+def test_what_happens_to_a_session_while_its_change_is_under_way_comes_with_the_next_one() -> None:
+    store = Shared("life", lambda: 1_000.0)
+    store.is_ready, store.claims = True, {"s": 1}
+    store.note("sub", "s", "a", 1, 0)
+    for number in range(5):
+        store.propose(Unit([], [Set(f"x/{number}", "v" * (200 << 10))]))
+    told: list[str] = []
+    for name in "bc":
+        for one in store.begin() or ():
+            told += one.patch if isinstance(one, Update) and one.key.startswith("f/") else ()
+        store.note("sub", "s", name, 1, 0)
+        assert store.batch is not None
+        store.committed(0.0, 0, store.batch.number)
+    while (operations := store.begin()) is not None:
+        for one in operations:
+            told += one.patch if isinstance(one, Update) and one.key.startswith("f/") else ()
+        assert store.batch is not None
+        store.committed(0.0, 0, store.batch.number)
+    assert told == ["a", "b", "c"]
+
+
+def test_a_message_that_expired_under_way_keeps_nothing_in_the_log_of_a_cluster() -> None:
+    cluster = Cluster()
+    door = cluster.doors[0]
+    device = cluster.connect(door)
+    device.send(mqtt.subscribe(1, ("t", 1), version=5))
+    cluster.settle()
+    publisher = cluster.connect(door, "p")
+    publisher.send(mqtt.publish("t", b"x", 1, 1, version=5, raw=b"\x02\x00\x00\x00\x05"))
+    cluster.settle()
+    assert messages(device) == [b"x"]
+    device.leave()
+    cluster.pass_time(60.0)
+    cluster.connect(cluster.doors[1])
+    cluster.settle()
+    assert cluster.doors[1].shared.replica.progress(mark("s")).sent == {}

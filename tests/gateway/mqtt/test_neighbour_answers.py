@@ -130,7 +130,7 @@ def test_a_door_that_ends_hands_all_to_the_next_one() -> None:
 
 def test_the_newest_session_is_taken_of_several_doors() -> None:
     one, second, third = doors("one", "second", "third")
-    for door, times in ((second, 3), (third, 1)):
+    for door, times in ((second, 1), (third, 3)):
         for _ in range(times):
             door.bench.connect("s", 5, clean=False, raw=HOUR).leave()
     found = asyncio.run(one.neighbours.seek("s"))
