@@ -26,3 +26,12 @@ def test_one_whose_goodbye_was_forged_before_it_proved_anything_is_found_again()
     strike(lan, one, forged(other, "announce", STRANGER), forged(other, "goodbye", STRANGER))
     lan.run(5.0)
     assert one.known == {other.id}
+
+
+def test_one_whose_goodbye_was_forged_is_lost_later_as_any_other() -> None:
+    lan, one, other = pair()
+    strike(lan, one, forged(other, "goodbye", other.address))
+    lan.run(1.0)
+    lan.crash(other)
+    lan.run(10.0)
+    assert one.events == [("added", other.id), ("removed", other.id, "expired")]

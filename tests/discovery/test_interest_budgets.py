@@ -84,6 +84,28 @@ def test_an_epoch_that_is_broken_off_by_the_next_is_given_back() -> None:
     assert full - budget.left == PATTERN_COST + len("one")
 
 
+def test_what_is_followed_anew_while_an_epoch_is_built_gives_that_back() -> None:
+    budget = Budget(Counter())
+    full = budget.left
+    log, follower = InterestLog(), InterestFollower(budget)
+    log.record(many(300), [])
+    follower.announced(announced(log, 300))
+    for body in Operations.encode(log, 0, 600, 2):
+        part = Operations.parse(body)
+        assert part is not None
+        follower.received(part)
+    for _ in range(2):
+        follower.restart(announced(log, 300))
+        for body in Operations.encode(log, 0, 600, 2):
+            part = Operations.parse(body)
+            assert part is not None
+            follower.received(part)
+        assert follower.is_behind
+    catch_up(log, follower)
+    assert set(follower.patterns) == set(many(300))
+    assert full - budget.left == sum(PATTERN_COST + len(pattern) for pattern in many(300))
+
+
 def stretch(epoch: int, version: int, *operations: str) -> Announcement:
     """An announcement of version `version` with the newest operations."""
     return Announcement("owner", 1.0, epoch, version, 0, 0, list(operations))

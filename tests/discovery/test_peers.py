@@ -233,6 +233,22 @@ def test_one_machine_cannot_fill_the_table_with_its_forgeries() -> None:
     assert one.layer.statistics["too many peers on one host"] > 10_000
 
 
+def test_peers_that_come_and_go_leave_their_room_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.discovery.follower.ALL_LIMIT", 4000)
+    monkeypatch.setattr("glue.discovery.membership.HOST_LIMIT", 1)
+    lan = Lan()
+    one, wanted = lan.add(1), {f"topic/{number}" for number in range(20)}
+    for number in range(2, 8):
+        peer = lan.add(number)
+        peer.address = ("10.9.0.1", 40000 + number)
+        lan.want(peer, *wanted)
+        lan.run(0.5)
+        assert one.interests(peer.id) == wanted
+        (lan.leave if number % 2 else lan.crash)(peer)
+        lan.run(6)
+        assert one.known == set()
+
+
 def test_data_passes_unchanged_to_and_from_known_peers_only() -> None:
     lan, one, other = pair()
     item = Inbound(other.id, other.incarnation, other.address, {"transport": [1]}, [b"a", b"b"])
@@ -324,6 +340,8 @@ def test_peers_that_start_together_do_not_all_answer_each_other() -> None:
 
 def test_after_leaving_nothing_is_sent_any_more() -> None:
     lan, one, other = pair()
+    one.layer.contact(("10.5.5.5", 1))
+    lan.run(1.2)
     lan.leave(one)
     assert one.layer.deadline == float("inf")
     assert one.layer.send(lan.now, [data(other.id)])
