@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -11,7 +12,10 @@ from glue.errors import ConfigurationError
 from glue.gateway.mqtt import codes, files
 from glue.gateway.mqtt.files import FileAccess, hashed, is_right, read_passwords, read_rules, write_password
 from glue.gateway.mqtt.identity import Identity, Refusal, Remote, Rule
-from glue.gateway.mqtt.packets import Connect
+from glue.gateway.mqtt.packets import Connect, Publish
+from glue.simulation.disk import SimulatedDisk
+from tests.support import mqtt
+from tests.support.mqtt import Bench
 
 HERE, AWAY = Remote("127.0.0.1:5", "", True), Remote("10.0.0.7:5")
 
@@ -264,3 +268,39 @@ def test_each_way_in_which_a_file_changes_is_noticed_and_a_fault_is_told_once(
     write("topic e\n", 3_000)
     assert access.changed()
     assert access.authorize(Identity(), "c", "read", "e")
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_who_subscribes_to_more_than_is_allowed_gets_all_but_what_is_denied(
+    tmp_path: Path, qos: int, is_stored: bool
+) -> None:
+    path = tmp_path / "rules"
+    path.write_text("topic readwrite home/#\ntopic deny home/secret/#\npattern deny home/%c/own\n")
+    bench = Bench(FileAccess(rules=path, anonymous=True), directory=SimulatedDisk(Random(1)) if is_stored else None)
+
+    def told(device: mqtt.Device, *topics: str, retain: bool = False) -> list[bytes]:
+        """What a client gets of what endpoints publish on some topics."""
+        for topic in topics:
+            bench.broker.deliver(bench.now, Publish(topic, (topic.encode(),), 2, retain))
+        if is_stored:
+            bench.sync()
+        return [mqtt.publication(one, 5).payload for one in device.read() if one.kind == 3]
+
+    topics = "home/secret/b", "home/s/own", "home/a", "home/p/own", "home/secret", "home/b"
+    allowed = [b"home/a", b"home/p/own", b"home/b"]
+    device = bench.connect("s", 5, clean=False, raw=b"\x11\0\0\x0e\x10")
+    told(device, *topics, retain=True)
+    device.send(mqtt.subscribe(1, ("home/#", qos), version=5))
+    assert sorted(told(device)) == sorted(allowed)
+    assert told(device, *topics) == allowed
+    device.leave()
+    told(device, *topics)
+    back = bench.link(5)
+    back.send(mqtt.connect("s", 5, clean=False, raw=b"\x11\0\0\x0e\x10"))
+    assert [one for one in told(back) if one not in allowed] == []
+    path.write_text("topic readwrite home/#\ntopic deny home/a\n")
+    assert bench.broker.access.changed()
+    bench.broker.recheck(bench.now)
+    assert told(back, *topics) == [one.encode() for one in topics if one != "home/a"]
+    assert told(bench.connect("other", 5), *topics) == []
