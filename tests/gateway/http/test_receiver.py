@@ -80,8 +80,8 @@ def test_gaps_are_counted_by_topic_and_life_and_duplicates_known_once_they_are_d
         ("t", 5, 0, False), ("t", 6, 0, False), ("t", 9, 2, False), ("t", 7, 0, False), ("t", 10, 0, False),
         ("t", 3, 0, False), ("u", 8, 0, False),
     ]  # fmt: skip
-    again = [hook.open(delivery(number, topic), b"1").missed for number, topic in ((12, "t"), (12, "t"), (13, "t"))]
-    assert again == [1, 1, 0], "sent again, a message has the same gap before it"
+    gaps = [hook.open(delivery(number, topic), b"1").missed for number, topic in ((12, "t"), (12, "t"), (13, "t"))]
+    assert gaps == [1, 1, 0], "sent again, a message has the same gap before it"
     event = hook.open({name.upper(): value for name, value in delivery(11).items()}, b"1")
     assert (event.topic, event.payload, event.publisher, event.id[:4]) == ("t/ä b", 1, "kü chen", "msg_")
     hook.done(event)

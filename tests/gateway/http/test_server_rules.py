@@ -146,8 +146,8 @@ def test_pages_of_other_origins_are_refused_unless_they_are_named(monkeypatch: p
                 assert (reply.status, told) == (status, allowed if origin == panel else (None, None, None))
         for origin, status in ((panel, 204), (other, 403)):
             async with session.options(f"{url}/open", headers={"origin": origin}) as reply:
-                told = {name: reply.headers.get(name) for name in fixed}
-                assert (reply.status, told) == (status, fixed if status == 204 else dict.fromkeys(fixed))
+                found = {name: reply.headers.get(name) for name in fixed}
+                assert (reply.status, found) == (status, fixed if status == 204 else dict.fromkeys(fixed))
 
     made = served(monkeypatch, main, cors=(panel,))
     assert made.told == [f"127.0.0.1: pages of '{other}' may not call this door; --cors names those that may"]
