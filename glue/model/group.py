@@ -179,7 +179,7 @@ class ModelGroup:
     ) -> Sequence[Delivery]:
         """Give the mergeable part its turn; returns the deliveries of the other part."""
         its = [delivery for delivery in deliveries if delivery.topic.startswith(part.topic)]
-        others = [delivery for delivery in deliveries if delivery not in its] if its else deliveries
+        others = [delivery for delivery in deliveries if not delivery.topic.startswith(part.topic)]
         if its or part.deadline <= now:
             changes, requests = part.receive(now, its, up)
             up += self._watches.tell(changes)

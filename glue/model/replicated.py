@@ -88,6 +88,7 @@ class Replicated:
                 asked.pop(item.name, None)
                 if group is not None:
                     up, requests = group.close()
+                    self._counters += group.statistics + group.replica.statistics
                     self._up += up
                     down += requests
             else:

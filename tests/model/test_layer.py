@@ -56,3 +56,17 @@ def test_a_replica_does_not_take_its_own_messages_for_those_of_another_one() -> 
     assert [(one.token, one.answer.reason) for one in answers] == [
         (token, "no other endpoint of the model is in reach")
     ]
+
+
+def test_what_was_counted_stays_counted_when_a_model_is_closed() -> None:
+    layer = Replicated(endpoint_id="a" * 16, incarnation=1, network_id=1, random=Random(1))
+    layer.send(100.0, [opening()])
+    strange = Delivery("$glue/model/plant/all", [b"?"], None, "attic", "b" * 16, 1, 1, 0.0, False, ())
+    layer.receive(100.0, [strange])
+    before = layer.statistics
+    assert before["malformed messages of consensus"] == 1
+    layer.send(100.1, [CloseModel("plant")])
+    assert layer.statistics == before
+    layer.send(100.2, [opening()])
+    layer.receive(100.2, [strange])
+    assert layer.statistics["malformed messages of consensus"] == 2

@@ -46,11 +46,17 @@ def test_publishers_of_a_topic_count_apart_and_a_restart_begins_anew() -> None:
     assert [*bus.topics["home/a"].sources] == ["k"]
 
 
-def test_an_overtaken_sample_changes_no_rate() -> None:
+def test_an_overtaken_sample_changes_neither_rate_nor_value() -> None:
     bus = Bus()
     for sequence, at in ((1, 0.0), (11, 1.0), (6, 0.5)):
-        bus.take(at, sample(sequence=sequence, at=at))
-    assert bus.topics["home/a"].rate_at(1.0) == 10.0
+        bus.take(at, sample(sequence=sequence, at=at, payload=sequence))
+    topic = bus.topics["home/a"]
+    assert (topic.rate_at(1.0), topic.payload, topic.published_at) == (10.0, 11, 1001.0)
+    assert [each.name for each in bus.take_changed(5)] == ["home/a"]
+    bus.take(1.5, sample(sequence=7, at=0.6))
+    assert bus.take_changed(5) == []
+    bus.take(2.0, sample(sequence=7, at=2.0, payload="of another", publisher="attic", publisher_id="a"))
+    assert topic.payload == "of another"
 
 
 def test_the_value_shown_is_not_replaced_by_an_older_one() -> None:
