@@ -203,6 +203,34 @@ def test_a_client_that_comes_back_before_its_end_is_committed_finds_what_will_be
     assert door.broker._left == {}
 
 
+def test_a_door_that_was_cut_off_before_a_goodbye_was_committed_finds_the_session_as_it_is_now() -> None:
+    cluster = Cluster()
+    first, second = cluster.doors
+    cluster.connect(first).leave()
+    cut_off(first)
+    go_and_come(cluster, second)
+    go_and_come(cluster, second)
+    device = asks(first)
+    cluster.settle()
+    assert answer(device)[0] == codes.SUCCESS
+
+
+def test_a_door_whose_goodbye_was_refused_finds_the_session_as_it_is_now() -> None:
+    cluster = Cluster()
+    first, second = cluster.doors
+    cluster.connect(first).leave()
+    asks(second)
+    assert second.propose()
+    operations, second.proposed = second.proposed, None
+    assert operations is not None
+    assert cluster.log.commit(operations) == [True]
+    refuse(cluster, first)
+    cluster.settle()
+    device = asks(first)
+    cluster.settle()
+    assert answer(device)[0] == codes.SUCCESS
+
+
 @pytest.mark.parametrize(
     ("options", "waits"),
     [

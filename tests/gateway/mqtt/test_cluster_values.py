@@ -156,6 +156,22 @@ def test_a_batch_is_bounded_in_bytes_and_operations() -> None:
         assert store.is_urgent
 
 
+def test_what_happens_to_a_session_while_its_last_change_is_under_way_comes_with_the_next_batch() -> None:
+    store, told = made(), list[str]()
+    store.claims["c"] = 7
+    store.note("rec", "c", 1)
+    store.propose(unit(told, "large", limits.BATCH_SIZE))
+    first = store.begin()
+    assert [one for one in keys(first) if one.startswith("p/")] == [f"p/{mark('c')}"]
+    store.note("rec", "c", 2)
+    store.committed(5.0, 3, 1)
+    second = store.begin()
+    assert store.batch is not None
+    store.committed(6.0, 3, store.batch.number)
+    found = [*(second or ()), *(store.begin() or ())]
+    assert [one.patch for one in found if isinstance(one, Update)] == [{"sent": {"2": None}, "rel": {"2": 1}}]
+
+
 def test_a_session_that_is_not_owned_is_not_noted() -> None:
     store = made()
     store.note("next", "s", 5)

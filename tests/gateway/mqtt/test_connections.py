@@ -105,6 +105,20 @@ def test_a_receiver_that_takes_nothing_holds_its_publisher_until_it_takes_bytes_
     at_door(main)
 
 
+def test_a_receiver_that_breaks_off_while_it_takes_nothing_lets_its_publisher_go_on() -> None:
+    def main(door: Door) -> None:
+        slow, _ = connected(door, "slow")
+        publisher, wire = connected(door, "p")
+        slow.received(mqtt.subscribe(1, ("t", 0)))
+        slow.pause_writing()
+        publisher.received(mqtt.publish("t", b"1"))
+        assert wire.take() == ["pause_reading"]
+        slow.connection_lost(None)
+        assert wire.take() == ["resume_reading"]
+
+    at_door(main)
+
+
 def test_while_the_network_or_the_disk_takes_nothing_no_client_is_read() -> None:
     def main(door: Door) -> None:
         (first, wire), (second, other) = connected(door, "a"), connected(door, "b")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from glue.errors import ClosedError, ForbiddenError, GlueError
 from glue.gateway.mqtt import Gateway
+from glue.gateway.mqtt import gateway as room
 from tests.gateway.mqtt.test_network_side import Network, at_door, until
 from tests.support import mqtt
+from tests.support.mqtt import Bench
 
 
 def test_what_the_network_refuses_is_counted_told_and_keeps_nothing_back() -> None:
@@ -61,3 +67,28 @@ def test_a_door_that_stops_for_good_publishes_the_wills_that_wait() -> None:
         assert network.published == []
 
     assert at_door(main).published == [("gone", b"c", {})] * 2
+
+
+def test_a_client_gets_what_came_at_its_former_door_after_its_session_was_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "REST_DELAY", 0.0)
+    hour = b"\x11\0\0\x0e\x10"
+    former = Bench()
+    former.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=hour).leave()
+
+    async def main(network: Network, gateway: Gateway, connect: Any) -> None:
+        async def request_all(topic: str, asked: Any, timeout: float) -> AsyncIterator[Any]:
+            if asked == ["take", "s"]:
+                yield SimpleNamespace(payload=former.broker.taken(former.now, "s", "here"))
+                former.connect("p").send(mqtt.publish("t", b"meanwhile", 1, 1))
+            elif asked == ["rest", "s"]:
+                yield SimpleNamespace(payload=former.broker.rest(former.now, "s"))
+
+        network._core.requests.responders = lambda _: ["door", "former"]
+        network.request_all = request_all  # type: ignore[method-assign]
+        device = await connect("s", clean=False, raw=hour)
+        (found,) = await device.read(1)
+        assert mqtt.publication(found, 5).payload == b"meanwhile"
+
+    at_door(main)

@@ -48,3 +48,29 @@ def test_each_cause_of_a_drop_is_told_also_behind_many_of_another_cause() -> Non
         "no room to retain 'b/t': 1 topics are retained",
         "1 messages dropped: the queue of b is full",
     ]
+
+
+def test_what_waits_for_a_session_that_ends_is_told_as_dropped() -> None:
+    bench = Bench()
+    lines: list[str] = []
+    bench.broker.log = lambda level, line: lines.append(line)
+    bench.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=b"\x11\0\0\x0e\x10").leave()
+    publisher = bench.connect("p", 5)
+    publisher.send(*(mqtt.publish("t", b"x", 1, number, version=5) for number in (1, 2)))
+    bench.pass_time(3_601.0)
+    assert bench.broker.statistics["messages dropped"] == 2
+    assert "2 messages dropped: the session of s ended" in lines
+
+
+def test_a_message_of_qos_2_that_a_client_has_to_the_end_makes_room_for_the_next_one() -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("t", 2), version=5, raw=b"\x21\0\1")  # one at a time
+    publisher = bench.connect("p", 5)
+    publisher.send(*(mqtt.publish("t", b"%d" % number, 2, number, version=5) for number in (1, 2)))
+    for payload in (b"1", b"2"):
+        (found,) = subscriber.messages()
+        assert found.payload == payload
+        subscriber.send(mqtt.acknowledge(5, found.number))
+        assert [one.kind for one in subscriber.read()] == [6], "it is not done yet"
+        subscriber.send(mqtt.acknowledge(7, found.number))
+    assert subscriber.read() == []
