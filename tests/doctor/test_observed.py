@@ -30,17 +30,18 @@ def test_every_datagram_of_a_sender_is_counted_with_where_it_came() -> None:
     listener = Listener(GROUP)
     for ttl, interface in ((1, "eth0"), (64, "")):
         listener.take(plain("b0", 7), ("fe80::2%eth0", 5), interface, ttl)
-    listener.take(plain("b0", 8, ""), ("fe80::2", 5), "eth1", 3)
+    for interface in ("eth1", ""):  # the second one does not tell
+        listener.take(plain("b0", 8, ""), ("fe80::2", 5), interface, 3)
     listener.take(plain("c0", 1, "x" * 70, 9, 2), ("10.0.0.3", 6), "eth1", 1)
     listener.take(b"\xe1\x07\x00\x09" + bytes(60), ("10.0.0.4", 6), "eth2", None)
     listener.take(b"junk", ("10.0.0.5", 6), "eth1", 1)
     senders, heard, looped = listener.senders("c0")
     one, sealed, junk = senders
-    assert (one.address, one.port, one.count, one.interface, one.ttl) == ("fe80::2", 5, 3, "eth1", 3)
+    assert (one.address, one.port, one.count, one.interface, one.ttl) == ("fe80::2", 5, 4, "eth1", 3)
     assert (one.network_id, one.version, one.id, one.name, one.lives) == (1, 1, "b0", "hall", 1)
     assert (sealed.sealed, sealed.network_id, sealed.version, sealed.key_id) == (True, 9, None, 7)
     assert (junk.version, junk.network_id, junk.id, junk.name, junk.count) == (None, None, None, "", 1)
-    assert (heard, looped) == ({"eth1": 4, "eth2": 1}, True)
+    assert (heard, looped) == ({"eth1": 5, "eth2": 1}, True)
     assert listener.senders(None)[2] is False
     foreign = listener.senders(None)[0][1]
     assert (foreign.version, foreign.network_id, foreign.name) == (2, 9, "x" * 64)

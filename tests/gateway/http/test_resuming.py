@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 
 from glue.gateway.http.places import Token
 from glue.gateway.http.sources import TailSource
-from glue.storage import MemoryLog
+from glue.storage import JSON, MemoryLog, Record
+from tests.gateway.http.test_streaming import tail_door
 
 NEWEST, OLDEST, HEARD_FROM, KEPT_FROM = 40, 10, 5, 100
 STREAM = "0" * 16
@@ -67,3 +70,20 @@ def test_a_new_client_begins_with_what_comes_and_a_wrong_place_is_a_loss() -> No
     assert TailSource(door(True), ["t/#"], None, True).position == Token(RING, NEWEST, LOG, 150).text
     told = Token(OTHER_RING, NEWEST, LOG, KEPT_FROM, STREAM, 1).text
     assert TailSource(door(True), ["t/#"], told, True).position == told, "nothing of the log was sent yet"
+
+
+def test_who_goes_on_from_the_log_has_missed_nothing_that_left_the_ring_meanwhile() -> None:
+    async def program() -> None:
+        made, network = tail_door(keeps=True)
+        log = made.delivering.journal.recent.log
+        source = TailSource(made, ["t"], Token("gone", 9, "log", 0, STREAM, 0).text, False)
+        for number in range(1, 5):
+            log.append([Record("a" * 16, "k", 1, "t", number, [b"%d" % number], 1e9, 0, JSON)])
+        assert len(await source.get(1.0) or []) == 4, "as the log has them"
+        made.feed.tail._limit = 1
+        for number in range(5, 9):
+            network.publish("t", "t", number, number)
+        ((_, text),) = await source.get(1.0) or []
+        assert (json.loads(text)["payload"], source.take_missed()) == (8, 0)
+
+    asyncio.run(program())
