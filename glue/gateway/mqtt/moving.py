@@ -158,10 +158,9 @@ class Moving(Connecting):
             [number, _value(parcel.part(place, place + 1), to_unix)]
             for number, (parcel, place) in session.inflight.items()
         ]
-        will = None if session.will is None else [will_value(session.will), session.will_at + to_unix]
+        waiting = {} if session.will is None else {"will": [will_value(session.will), session.will_at + to_unix]}
         return {
             "client": session.client_id,
-            "will": will,
             "epoch": session.epoch,
             "expiry": session.expiry,
             "subscriptions": [[one.filter, one.options] for one in session.subscriptions.values()],
@@ -169,6 +168,7 @@ class Moving(Connecting):
             "released": list(session.released),
             "received": list(session.received),
             "queue": _queue_value(session, to_unix),
+            **waiting,
         }
 
     def _gather(self, now: float, session: Session) -> bool:
