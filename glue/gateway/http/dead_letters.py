@@ -13,8 +13,8 @@ from glue.storage import JSON, Record
 
 DEAD: Final = "$dead/"
 PREFIX: Final = "glue-dead-"
-LATEST: Final = 2.5e11
-"""Unix time, in the year 9892, up to which a time can be written as a date."""
+LATEST: Final = 10**11
+"""Unix time, in the year 5138: dates are written up to the year 9999."""
 
 
 def dead_topic(subscription: str) -> str:
