@@ -226,12 +226,15 @@ def set_password(path: Path, user: str, delete: bool) -> int:
 
 
 def _ask_password(user: str) -> str:
-    """Ask twice in a terminal; else the first line of the standard input."""
+    """Ask twice in a terminal; else the first line of the standard input. An empty password is refused."""
     if not sys.stdin.isatty():
-        return sys.stdin.readline().rstrip("\n")
-    password = getpass.getpass(f"password for {user}: ")
-    if getpass.getpass("once more: ") != password:
-        raise ConfigurationError("the two passwords differ; nothing was changed")
+        password = sys.stdin.readline().rstrip("\r\n")
+    else:
+        password = getpass.getpass(f"password for {user}: ")
+        if getpass.getpass("once more: ") != password:
+            raise ConfigurationError("the two passwords differ; nothing was changed")
+    if not password:
+        raise ConfigurationError("an empty password lets everybody in; nothing was changed")
     return password
 
 

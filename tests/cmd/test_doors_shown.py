@@ -89,6 +89,11 @@ def test_passwords_are_asked_for_twice_or_read(
     assert asked == ["password for hall: ", "once more: "]
     monkeypatch.setattr("sys.stdin", io.StringIO("secret\nmore\n"))
     assert mqtt._ask_password("hall") == "secret"
+    for nothing in ("", "\n", "\r\nmore"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(nothing))
+        assert mqtt.main(["passwd", str(tmp_path / "users"), "hall"]) == 2
+        assert "empty password" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
     written: list[Any] = []
     monkeypatch.setattr(mqtt, "write_password", lambda *given: written.append(given))
     monkeypatch.setattr(mqtt, "_ask_password", lambda user: f"of {user}")
