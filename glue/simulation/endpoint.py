@@ -177,6 +177,8 @@ class SimulatedEndpoint(
         self._core = self._new_core()
         self._open_exam()
         self._state = RUNNING
+        if self._radio_is_off:
+            self._switch_on()
         self.host.restart(self)
 
     def pause(self) -> None:

@@ -19,6 +19,7 @@ class SimulatedSleeping(SleepMethods):
     radio_time = 0.0
     """Seconds of the latest moment awake: from waking up until the radio went off."""
     _radio_since = 0.0
+    _radio_is_off = False
     _falling: Callable[[], None] | None = None  # falls asleep; called as soon as all is acknowledged
     _then: Callable[[Woke], Any] | None = None
 
@@ -55,15 +56,22 @@ class SimulatedSleeping(SleepMethods):
         endpoint: Any = self
         if endpoint._core is core and self._cycle % 2 and endpoint.host.is_up:
             endpoint.host.take_down()
+            self._radio_is_off = True
             self.radio_time = endpoint.world.time - self._radio_since
 
     def _turn_on(self, core: EndpointCore) -> None:
         endpoint: Any = self
         if endpoint._core is core and endpoint._is_alive():
-            endpoint.host.bring_up()
-            self._radio_since = endpoint.world.time
+            self._switch_on()
             core.outbox.order(endpoint._get_up())
             endpoint._wake()
+
+    def _switch_on(self) -> None:
+        """Turn the radio on: at the end of the sleep, and when another life begins meanwhile."""
+        endpoint: Any = self
+        endpoint.host.bring_up()
+        self._radio_is_off = False
+        self._radio_since = endpoint.world.time
 
     def _rise(self, event: Awake) -> Woke | None:
         """Call what `sleep` was given."""

@@ -164,6 +164,21 @@ def test_a_node_that_dies_without_a_word_is_served_when_its_silence_is_noticed()
     assert not publisher.backlog
 
 
+def test_a_node_that_is_started_again_while_it_sleeps_is_awake() -> None:
+    world, publisher, node = pair()
+    world.run(1.0)
+    node.sleep()
+    world.run(1.0)
+    assert not node.host.is_up
+    node.restart()
+    node.subscribe("node/#")
+    world.run(2.0)
+    assert (node.host.is_up, [peer.name for peer in node.peers]) == (True, [publisher.name])
+    node.host.take_down()
+    node.restart()
+    assert not node.host.is_up, "what a test has taken down stays down"
+
+
 def test_what_is_published_asleep_leaves_when_the_node_wakes_up() -> None:
     world, publisher, node = pair()
     heard = publisher.subscribe("state/#")
