@@ -29,7 +29,7 @@ from glue.model.questions import (
     Write,
 )
 from glue.model.requests import Answer, Ask, ModelOptions, OpenModel
-from glue.model.state import AcquireLock, Change, Delete, Expect, ReleaseLock, Set
+from glue.model.state import AcquireLock, Change, Delete, Expect, ExpectRevision, ReleaseLock, Set
 from glue.model.storage import MemoryStorage
 
 NAMES = ("attic", "cellar", "kitchen")
@@ -142,6 +142,20 @@ def test_topics_are_subscribed_at_the_beginning_and_given_back_at_the_end() -> N
     assert topics[:2] == [to_all, to_one]
     assert len(topics) == len(merging.close()[1]) > 2
     assert all(topic.startswith("$glue/model/plant/merge") for topic in topics[2:])
+
+
+def test_a_write_that_no_replica_would_take_is_refused_and_those_beside_it_are_not() -> None:
+    bench = Bench()
+    bench.lone()
+    wrong: Any = "3"
+    good, bad = Write([Set("a", 1)]), Write([ExpectRevision("a", wrong), Set("a", 2)])
+    assert bench.ask(good) == []
+    refused = bench.ask(bad)
+    bench.up["attic"].clear()
+    bench.run(3.0)
+    assert [(one.token, type(one.answer)) for one in (*refused, *bench.up["attic"])] == [
+        (bad, Refused), (good, Committed),
+    ]  # fmt: skip
 
 
 def test_each_call_that_waits_counts_and_ends_with_the_group() -> None:

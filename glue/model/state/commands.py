@@ -129,7 +129,10 @@ class Command:
 
 
 def encode_command(command: Command) -> bytes:
-    """Encode a command as JSON. Raises ModelError for a key or a value that cannot be logged."""
+    """Encode a command as JSON. Raises ModelError for what cannot be logged.
+
+    An entry with one command that cannot be decoded has no effect, also of the other commands in it.
+    """
     if not 1 <= len(command.operations) <= COMMAND_OPERATIONS:
         raise ModelError(f"{len(command.operations)} operations; expected 1 to {COMMAND_OPERATIONS}")
     operations = [_written(operation) for operation in command.operations]
@@ -152,8 +155,12 @@ def _written(operation: Operation) -> list[Any]:
         case Expect(key):
             return ["?", check_key(key)] if operation.absent else ["?", check_key(key), _json(operation.value, key)]
         case ExpectRevision(key, revision):
+            if revision.__class__ is not int or not 0 <= revision < COUNTER_LIMIT:
+                raise ModelError(f"the revision of key {key!r:.80}: {revision!r:.80}; expected a whole number, or 0")
             return ["@", check_key(key), revision]
         case AcquireLock(name, owner, lease_ms):
+            if not 0 < lease_ms <= LEASE_LIMIT_MS:
+                raise ModelError(f"lock {name!r:.80}: a lease of {lease_ms} ms; expected 1 to {LEASE_LIMIT_MS}")
             return ["L", check_key(name, "lock"), owner, lease_ms]
         case ReleaseLock(name, owner):
             return ["U", check_key(name, "lock"), owner]

@@ -273,3 +273,16 @@ def test_keys_that_match_come_in_their_order_with_their_revisions() -> None:
         "x": [],
     }
     assert client.run(OpenSession("n")).results[0].index == 1, "the number of the session"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        *[ExpectRevision("k", revision) for revision in ("3", 3.0, None, True, -1, 1 << 53)],  # type: ignore[arg-type]
+        AcquireLock("k", "o", 0),
+        AcquireLock("k", "o", 86_400_001),
+    ],
+)
+def test_what_no_replica_would_take_is_refused_before_it_takes_the_others_of_its_entry_along(operation: Any) -> None:
+    with pytest.raises(ModelError, match="'k'"):
+        encode_command(Command(0, 0, 0, [operation, Set("k", 1)]))
