@@ -8,7 +8,9 @@ segment. When the ring is full the kernel drops frames and counts them.
 from __future__ import annotations
 
 import ctypes
+import logging
 import mmap
+import os
 import select
 import socket
 import struct
@@ -40,6 +42,8 @@ _STATUS = struct.Struct("=I")
 # The last fields are the beginning of the link-layer address, up to the packet type.
 _FRAME_HEADER = struct.Struct("=IIIIIIHH20xHHiHB")
 _STATISTICS = struct.Struct("=III")
+
+logger = logging.getLogger("glue")
 
 Write = Callable[[int, memoryview, int, int], None]
 """Callback with the parameters of `Recording.write`."""
@@ -74,6 +78,7 @@ class Ring:
 
         Raises InterfaceError if the process lacks the right to capture, or the interface does not exist.
         """
+        self._name = interface
         self.dropped = 0
         """Frames that the kernel dropped because the ring was full."""
         try:
@@ -122,7 +127,9 @@ class Ring:
         if not self._ready():
             select.select([self._socket], [], [], timeout)
             if not self._ready():  # an error, as of an interface that went down, would end each wait until it is read
-                self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if error:
+                    logger.warning("%s: %s; the capture goes on when it is up again", self._name, os.strerror(error))
         for _ in range(BLOCKS):
             if not self._ready():
                 break

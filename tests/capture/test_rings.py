@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
 import mmap
 import select
@@ -41,7 +42,7 @@ class Played:
         self.is_closed = False
         self.program = b""
         self.drops = [3, 4]
-        self.errors: list[str] = []
+        self.errors: list[int] = []
 
     def setsockopt(self, level: int, option: int, value: Any) -> None:
         if option == module.SO_ATTACH_FILTER:
@@ -49,10 +50,9 @@ class Played:
             self.program = ctypes.string_at(at, 8 * count)
         self.options.append((level, option, value))
 
-    def getsockopt(self, level: int, option: int, size: int = 0) -> bytes:
+    def getsockopt(self, level: int, option: int, size: int = 0) -> bytes | int:
         if (level, option) == (socket.SOL_SOCKET, socket.SO_ERROR):
-            self.errors.clear()
-            return b""
+            return self.errors.pop() if self.errors else 0
         assert (level, option) == (module.SOL_PACKET, module.PACKET_STATISTICS)
         return struct.pack("=III", 100, self.drops.pop(0), 0)[:size]
 
@@ -121,14 +121,18 @@ def test_frames_are_read_block_by_block_and_the_blocks_given_back(monkeypatch: p
     assert [at // 1_000_000_000 for at, *_ in found] == [2, 0, 1]  # each block once in a call
 
 
-def test_an_interface_that_goes_down_is_waited_for_and_not_asked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interface_that_goes_down_is_told_once_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     opened, _ = ring(monkeypatch)
-    opened._socket.errors.append("network is down")
+    opened._name = "eth7"
+    opened._socket.errors.append(errno.ENETDOWN)
     ended_early: list[bool] = []
     monkeypatch.setattr(select, "select", lambda *_: ended_early.append(bool(opened._socket.errors)))
     for _ in range(3):
         assert opened.read(0.5, lambda *_: None) == 0
     assert ended_early == [True, False, False]
+    assert caplog.messages == ["eth7: Network is down; the capture goes on when it is up again"]
 
 
 def test_drops_add_up_and_closing_releases_all(monkeypatch: pytest.MonkeyPatch) -> None:
