@@ -1,13 +1,15 @@
 """Rules of a firewall that drop what glue sends or gets, in the output of `iptables-save` and `nft list ruleset`.
 
-Only the chains of packets to and from this machine count. A rule is taken to hurt if it drops UDP in general, the port
-of the group, or multicast. A chain that drops by default is taken to hurt if none of its rules accepts any of these.
+Only the chains of packets to and from this machine count, with the chains that they jump to, as those of ufw and
+firewalld. A rule is taken to hurt if it drops UDP in general, the port of the group, or multicast; in a chain that is
+jumped to, only if it names a port. A chain that drops by default is taken to hurt if no rule accepts any of these.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 DROPPING = re.compile(r"-j (DROP|REJECT)\b|\b(drop|reject)\b")
 ACCEPTING = re.compile(r"-j ACCEPT\b|\baccept\b")
@@ -17,44 +19,81 @@ MULTICAST = re.compile(
 ANSWER = re.compile(r"--reject-with \S+|reject with .*")
 OTHERS = re.compile(r"-p (tcp|icmp|icmpv6|ipv6-icmp|sctp|igmp)\b|\btcp\b|\bicmp|-i lo\b|\"lo\"")
 PORTS = re.compile(r"(?:--d?ports?|--dport|dport|--sport|sport) (\{[^}]*\}|\S+)")
-IPTABLES_CHAIN = re.compile(r"^-A (INPUT|OUTPUT)\b")
-IPTABLES_POLICY = re.compile(r"^:(INPUT|OUTPUT) (DROP|REJECT)\b")
+IPTABLES_RULE = re.compile(r"-A (\S+)")
+IPTABLES_POLICY = re.compile(r":(INPUT|OUTPUT) (DROP|REJECT)\b")
+IPTABLES_HOOKS = {"INPUT": "input", "OUTPUT": "output"}
+NFT_CHAIN = re.compile(r"chain (\S+) \{")
 NFT_HOOK = re.compile(r"type filter hook (input|output)\b.*?(?:policy (\w+))?;?$")
+JUMP = re.compile(r"(?:-j|-g|\bjump|\bgoto) (\S+)")
 SELDOM = re.compile(r"ctstate INVALID|ct state invalid|-f\b|--limit|limit rate")
 """Conditions under which a rule concerns few packets."""
+
+
+class _Chain(NamedTuple):
+    """A chain: its rules, the hook of packets that come to it ("" for none), and the line of a policy that drops."""
+
+    rules: list[str]
+    hook: str = ""
+    policy: str = ""
 
 
 def blocking(text: str, ports: Iterable[int]) -> tuple[str, ...]:
     """The rules that hurt, as they stand in the text; `ports` are those of the group and of unicast."""
     wanted = set(ports)
     found: list[str] = []
-    accepts: dict[str, bool] = {}
     policies: dict[str, str] = {}
-    chain = ""
-    for line in map(str.strip, text.splitlines()):
-        if policy := IPTABLES_POLICY.match(line):
-            policies[policy[1].lower()] = line
-            continue
-        if named := IPTABLES_CHAIN.match(line):
-            chain = named[1].lower()
-        elif line.startswith("-A "):
-            continue  # of another chain
-        elif hook := NFT_HOOK.search(line):
-            chain = hook[1]
-            if hook[2] == "drop":
-                policies[chain] = line
-            continue
-        elif line.startswith(("chain ", "table ", "}", "*")):
-            chain = ""
-            continue
-        if not chain:
-            continue
-        if DROPPING.search(line) and _concerns(line, wanted) and not SELDOM.search(line) and not accepts.get(chain):
-            found.append(line)
-        elif ACCEPTING.search(line) and _concerns(line, wanted) and not _is_narrow(line):
-            accepts[chain] = True
-    found += [line for chain, line in policies.items() if not accepts.get(chain)]
+    accepting: set[str] = set()
+    for table in _tables(text):
+        for name, chain in table.items():
+            if not chain.hook:
+                continue
+            if chain.policy:
+                policies[chain.hook] = chain.policy
+            for line, is_own in _reached(name, table, set()):
+                if not _concerns(line, wanted):
+                    continue
+                if DROPPING.search(line) and not SELDOM.search(line) and chain.hook not in accepting:
+                    if is_own or PORTS.search(line):
+                        found.append(line)
+                elif ACCEPTING.search(line) and not _is_narrow(line):
+                    accepting.add(chain.hook)
+    found += [line for hook, line in policies.items() if hook not in accepting]
     return tuple(found[:8])
+
+
+def _tables(text: str) -> Iterator[dict[str, _Chain]]:
+    """The chains of each table by their names."""
+    table: dict[str, _Chain] = {}
+    name = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith(("table ", "*")):
+            yield table
+            table, name = {}, ""
+        elif policy := IPTABLES_POLICY.match(line):
+            table[policy[1]] = _Chain([], IPTABLES_HOOKS[policy[1]], line)
+        elif rule := IPTABLES_RULE.match(line):
+            table.setdefault(rule[1], _Chain([], IPTABLES_HOOKS.get(rule[1], ""))).rules.append(line)
+        elif chain := NFT_CHAIN.match(line):
+            name = chain[1]
+            table[name] = _Chain([])
+        elif line.startswith("}"):
+            name = ""
+        elif name and (hook := NFT_HOOK.search(line)):
+            table[name] = table[name]._replace(hook=hook[1], policy=line if hook[2] == "drop" else "")
+        elif name:
+            table[name].rules.append(line)
+    yield table
+
+
+def _reached(name: str, table: dict[str, _Chain], seen: set[str]) -> Iterator[tuple[str, bool]]:
+    """The rules of a chain and of those that it jumps to, each with whether it is the chain's own."""
+    seen.add(name)
+    for line in table[name].rules:
+        jump = JUMP.search(line)
+        if jump is None or jump[1] not in table:
+            yield line, True
+        elif jump[1] not in seen and not OTHERS.search(line):
+            yield from [(inner, False) for inner, _ in _reached(jump[1], table, seen)]
 
 
 def _concerns(line: str, ports: set[int]) -> bool:
@@ -62,16 +101,16 @@ def _concerns(line: str, ports: set[int]) -> bool:
     line = ANSWER.sub("", line)
     if OTHERS.search(line):
         return False
+    if written := PORTS.findall(line):
+        return any(_numbers(one) & ports for one in written)
     if MULTICAST.search(line):
         return True
-    if written := PORTS.search(line):
-        return bool(_numbers(written[1]) & ports)
     return not re.search(r"(-s|-d|saddr|daddr) ", line)
 
 
 def _is_narrow(line: str) -> bool:
-    """Whether a rule accepts only answers of what this machine began."""
-    return bool(re.search(r"ESTABLISHED|established", line))
+    """Whether a rule accepts only answers of what this machine began, or what it forwards."""
+    return bool(re.search(r"ESTABLISHED|established|\bDNAT\b|\bdnat\b", line))
 
 
 def _numbers(text: str) -> set[int]:

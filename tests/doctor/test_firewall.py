@@ -60,5 +60,64 @@ def test_nft_is_read_as_well() -> None:
     assert blocking(NFT % ("drop", "\t\tudp dport { 5353, 37319-37320 } accept"), PORTS) == ()
 
 
+UFW = """*filter
+:INPUT DROP [12:800]
+:OUTPUT ACCEPT [0:0]
+-A INPUT -j ufw-before-logging-input
+-A INPUT -j ufw-before-input
+-A ufw-before-input -i lo -j ACCEPT
+-A ufw-before-input -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A ufw-before-input -m conntrack --ctstate INVALID -j DROP
+-A ufw-before-input -p udp -m udp --sport 67 --dport 68 -j ACCEPT
+-A ufw-before-input -j ufw-not-local
+-A ufw-before-input -d 239.255.255.250/32 -p udp -m udp --dport 1900 -j ACCEPT
+-A ufw-before-input -j ufw-user-input
+-A ufw-not-local -m addrtype --dst-type MULTICAST -j RETURN
+-A ufw-not-local -j DROP
+-A ufw-user-input -p tcp -m tcp --dport 22 -j ACCEPT
+-A ufw-user-input -j ufw-before-input
+COMMIT
+"""
+FIREWALLD = """table inet firewalld {
+\tchain filter_INPUT {
+\t\ttype filter hook input priority filter + 10; policy accept;
+\t\tct state { established, related } accept
+\t\tct status dnat accept
+\t\tiifname "lo" accept
+\t\tct state invalid drop
+\t\tjump filter_INPUT_ZONES
+\t\treject with icmpx admin-prohibited
+\t}
+\tchain filter_INPUT_ZONES {
+\t\tiifname "eth0" goto filter_IN_public
+\t}
+\tchain filter_IN_public {
+\t\ttcp dport 22 accept
+\t\tip daddr 224.0.0.251 udp dport 5353 accept
+\t}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("listing", "closing", "shut", "opened"),
+    [
+        (UFW, ":INPUT DROP [12:800]", "-p tcp -m tcp --dport 22", "-p udp -m udp --dport 37320"),
+        (UFW, ":INPUT DROP [12:800]", "-p tcp -m tcp --dport 22", "-s 10.0.0.0/8 -p udp -m udp --dport 37000:38000"),
+        (FIREWALLD, "reject with icmpx admin-prohibited", "tcp dport 22", "udp dport { 5353, 37319-37320 }"),
+    ],
+)
+def test_chains_of_ufw_and_firewalld_are_followed(listing: str, closing: str, shut: str, opened: str) -> None:
+    assert blocking(listing, PORTS) == (closing,)
+    assert blocking(listing.replace(shut, opened), PORTS) == ()
+
+
+def test_a_chain_that_is_jumped_to_hurts_where_it_names_a_port() -> None:
+    denied = "-A ufw-user-input -p udp -m udp --dport 37320 -j DROP"
+    listing = UFW.replace("INPUT DROP", "INPUT ACCEPT").replace("COMMIT", denied)
+    assert blocking(listing, PORTS) == (denied,)
+    assert blocking(listing.replace("-A INPUT -j ufw-before-input", ""), PORTS) == ()
+
+
 def test_nonsense_hurts_nobody() -> None:
     assert blocking("drop drop drop\n\x00\n-j DROP\n", PORTS) == ()
