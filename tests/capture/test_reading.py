@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import struct
 from functools import partial
 from pathlib import Path
@@ -168,6 +169,16 @@ def test_a_receiver_s_capture_alone_has_them_all_though_the_first_copies_were_lo
     assert sorted(told) == sorted(published)
     for topic in ("t/0", "t/1"):
         assert [one for one in told if one[1] == topic] == [one for one in published if one[1] == topic]
+
+
+def test_a_message_counts_once_in_each_life_of_its_publisher() -> None:
+    reader = Messages(1, 1 << 20)
+    life = json.loads(GOLDEN["data"].partition(b"\n")[0])["glue"][3]
+    lives = [GOLDEN["data"].replace(b"%d" % life, b"%d" % (life + number)) for number in (0, 0, 1, 0, 1)]
+    told = [(one.incarnation - life, one.sequence) for data in lives for one in reader.read(0, data)]
+    count = len(told) // 2
+    assert told == [(0, number) for _, number in told[:count]] + [(1, number) for _, number in told[:count]]
+    assert reader.counters()["copies"] == 3 * count > 0
 
 
 def test_what_is_no_message_is_counted_and_dropped() -> None:
