@@ -46,6 +46,18 @@ def test_a_host_of_its_own_clock_and_address() -> None:
     assert [message.published_at for message in heard.received] == [EPOCH + 3.0]
 
 
+def test_a_request_that_waits_ends_as_its_endpoint_closes() -> None:
+    world, one, other = pair()
+    other.respond("ask", lambda request: request.later())
+    world.run(0.2)
+    call = one.request("ask", 1)
+    world.run(0.5)
+    assert not call.is_over
+    one.close()
+    world.run(0.5)
+    assert [type(reply.error) for reply in call.replies] == [ClosedError]
+
+
 def test_an_idle_endpoint_leaves_at_once_and_says_goodbye() -> None:
     world, one, other = pair()
     gone: list[float] = []

@@ -161,6 +161,20 @@ def test_other_conditions_end_a_burst() -> None:
     assert machine.numbers == [0, 1, 2]
 
 
+def test_another_rate_holds_for_all_that_is_sent_from_then_on() -> None:
+    world = World()
+    (machine,), (receiver,) = listeners(world, 1)
+    sender = world.add(Listener())
+    for rate in (10_000.0, 1_000_000.0):
+        world.network.set_conditions(Conditions(rate=rate, queue=10.0))
+        sender.restart(Counting(receiver.address, count=40, together=40, size=1000))
+        world.run(10.0)
+    times = [now for now, _, _, _ in machine.trains]
+    assert times[0] < 4.0 < times[39] < 5.0, "a kilobyte takes a tenth of a second, and more with its headers"
+    assert len(times) == 80
+    assert 10.0 < times[40] < times[79] < 10.1
+
+
 def test_a_burst_out_of_range_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match=r"leave=2: expected a probability"):
         Burst(enter=0.1, leave=2)
@@ -186,6 +200,7 @@ def test_a_partition_separates_its_groups_and_the_rest_until_it_heals() -> None:
     assert world.network.link(sender, hosts[1]).counters["cut"] == 1
     world.network.partition([hosts[0]], [hosts[1]])
     assert who_hears(world, machines, sender) == [2, 3, 4]
+    world.network.block(sender, hosts[4])
     world.network.heal()
     assert who_hears(world, machines, sender) == [0, 1, 2, 3, 4]
 
