@@ -190,6 +190,17 @@ def test_a_will_that_may_not_be_published_is_refused_at_the_connect(files: tuple
     assert f"'t': no rule in {files[1]} allows it".encode() in answer.body
 
 
+def test_who_is_identified_too_late_takes_over_no_session(files: tuple[Path, Path]) -> None:
+    bench = Bench(FileAccess(*files, anonymous=True))
+    late = bench.link(5)
+    late.send(mqtt.connect("c", 5, user="kitchen", password=b"secret"))
+    bench.pass_time(11)
+    assert late.is_closed()
+    other = bench.connect("c", 5)
+    admit(bench, late)
+    assert not other.is_closed()
+
+
 def test_changed_files_are_heeded_and_wrong_ones_leave_what_was(files: tuple[Path, Path]) -> None:
     access = FileAccess(*files, anonymous=True)
     bench = Bench(access)

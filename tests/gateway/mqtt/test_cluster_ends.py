@@ -10,6 +10,7 @@ from glue.gateway.mqtt.cluster.keys import mark
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
 from tests.gateway.mqtt.test_cluster import HOUR, Cluster, messages
+from tests.gateway.mqtt.test_cluster_claims import go_and_come, refuse
 from tests.support import mqtt
 
 
@@ -35,6 +36,21 @@ def test_the_sessions_of_a_dead_door_are_given_back_after_a_grace(
     cluster.settle()
     assert door.shared.replica.owners == {mark("m"): ("m", "", 2) if is_buried else ("m", dead.shared.name, 1)}
     assert door.broker.statistics["wills published"] == is_buried
+
+
+def test_a_session_whose_end_was_refused_is_looked_at_again() -> None:
+    cluster = Cluster(2)
+    door, other = cluster.doors
+    go_and_come(cluster, door)
+    door.broker.is_chosen = True
+    cluster.now += 3_601.0
+    door.advance(cluster.now)
+    door.sweeping.sweep(cluster.now, [door.shared.name])
+    cluster.kill(door)  # it sees nothing of what comes
+    cluster.connect(other)
+    refuse(cluster, door)
+    door.sweeping.sweep(cluster.now, [door.shared.name])
+    assert door.shared.is_pending, "as its view is still the same"
 
 
 def test_a_sweep_has_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

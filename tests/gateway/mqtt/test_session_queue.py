@@ -74,3 +74,13 @@ def test_a_message_of_qos_2_that_a_client_has_to_the_end_makes_room_for_the_next
         assert [one.kind for one in subscriber.read()] == [6], "it is not done yet"
         subscriber.send(mqtt.acknowledge(7, found.number))
     assert subscriber.read() == []
+
+
+def test_a_client_gets_no_more_at_a_time_than_the_door_allows_whatever_it_takes() -> None:
+    bench = Bench(limits=Limits(inflight=2))
+    for asked, count in ((100, 2), (1, 1)):
+        raw = b"\x21" + asked.to_bytes(2, "big")
+        subscriber = bench.subscriber(("t", 1), client_id=f"s{asked}", version=5, raw=raw)
+        publisher = bench.connect("p", 5)
+        publisher.send(*(mqtt.publish("t", b"x", 1, number, version=5) for number in (1, 2, 3)))
+        assert len(subscriber.messages()) == count
