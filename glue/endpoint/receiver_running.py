@@ -106,6 +106,7 @@ class Running(Partitions):
         incoming = inbox.open((self.kind, batch.partition), batch.number, len(batch.seqs))
         waiting = inbox.waiting((self.kind, batch.partition), batch.seqs[0])
         activations, asks, now = self.activations, batch.asks, self._clock()
+        refused: set[str] = set()  # receivers without room: messages after a refused one are sent again behind it
         for index, (seq, id, payload) in enumerate(zip(batch.seqs, batch.ids, batch.payloads, strict=True)):
             mail = waiting.get(seq) if waiting else None
             if mail is not None and mail.batch is not None:  # it came before, and its answer goes to this batch
@@ -123,7 +124,8 @@ class Running(Partitions):
                     settle(mail, ValueError("a receiver of another partition"), None)
                     continue
                 activation = self._new(id, batch.partition)
-            if activation is None or len(activation.mailbox or ()) >= ARRIVED:
+            if activation is None or id in refused or len(activation.mailbox or ()) >= ARRIVED:
+                refused.add(id)
                 self.runtime.statistics["messages to full receivers"] += 1
                 settle(mail, AgainError("full"), None)
                 continue
