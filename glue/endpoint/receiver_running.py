@@ -103,8 +103,10 @@ class Running(Partitions):
 
     def arrive(self, batch: Batch, inbox: Inbox) -> None:
         """Take a batch of another endpoint; the caller holds the lock."""
-        incoming = inbox.open((self.kind, batch.partition), batch.number, len(batch.seqs))
-        waiting = inbox.waiting((self.kind, batch.partition), batch.seqs[0])
+        key = self.kind, batch.partition
+        is_ahead = inbox.is_ahead(key, batch.seqs[0])
+        incoming = inbox.open(key, batch.number, len(batch.seqs))
+        waiting = inbox.waiting(key, batch.seqs[0])
         activations, asks, now = self.activations, batch.asks, self._clock()
         refused: set[str] = set()  # receivers without room: messages after a refused one are sent again behind it
         for index, (seq, id, payload) in enumerate(zip(batch.seqs, batch.ids, batch.payloads, strict=True)):
@@ -118,6 +120,9 @@ class Running(Partitions):
             else:
                 mail = Mail(payload, incoming, seq)
             incoming.mails.append(mail)
+            if is_ahead:
+                settle(mail, AgainError("earlier messages come again"), None)
+                continue
             activation = activations.get(id)
             if activation is None:
                 if partition_of(id, self.partitions) != batch.partition or "\0" in id:

@@ -2,6 +2,9 @@
 
 Reports of taken batches, and answers, leave at once. Reports of handled messages leave when their whole batch was
 handled, or with any other report. Messages are settled by any thread; the rest is done under one lock.
+
+A message that is handed back comes again. What its sender had sent before it knew is handed back, too: a receiver takes a
+message whose number is below the last one for repeated.
 """
 
 from __future__ import annotations
@@ -10,12 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from glue.receivers.context import Call, Mail
-from glue.receivers.wire import BATCH_MESSAGES, Report, Result
+from glue.receivers.wire import AGAIN, BATCH_MESSAGES, Report, Result
 
 WAITING = 200_000
 """Messages of one sender that wait here at most, twice as many as it has under way: 60 MB. More are not taken."""
 REPORT_BYTES = 256 << 10
 """Bytes of answers that leave together; one answer may have more."""
+BEHIND = 60
+"""Reminders, so half a minute, until messages that were handed back and did not come again are forgotten."""
 
 Outcome = Callable[[int, bool, BaseException | None, Any], Result | None]
 """The result of a message, by its number, whether it is a request, its error and its answer; None: it was handled."""
@@ -24,10 +29,11 @@ Outcome = Callable[[int, bool, BaseException | None, Any], Result | None]
 class Incoming:
     """A taken batch; collects the results of its messages."""
 
-    __slots__ = ("done", "inbox", "mails", "number", "others", "sender", "told", "total")
+    __slots__ = ("done", "inbox", "key", "mails", "number", "others", "sender", "told", "total")
 
-    def __init__(self, inbox: Inbox, number: int, total: int) -> None:
+    def __init__(self, inbox: Inbox, key: tuple[str, int], number: int, total: int) -> None:
         self.inbox = inbox
+        self.key = key
         self.sender = inbox.sender
         self.number = number
         self.total = total
@@ -46,6 +52,8 @@ class Incoming:
             if len(self.done) + self.others == self.total:
                 inbox.tell()
             return
+        if result.status == AGAIN:
+            inbox.handed_back(self.key, mail.seq)
         inbox.results.append((self, result))
         inbox.tell()
 
@@ -64,6 +72,7 @@ class Inbox:
         self.results: list[tuple[Incoming, Result]] = []
         self._open: dict[tuple[str, int], list[Incoming]] = {}
         self._waiting = 0
+        self._behind: dict[tuple[str, int], tuple[int, int]] = {}  # the highest number handed back, and reminders left
         self._is_cut = False  # whether the last report left out what was done
 
     @property
@@ -73,7 +82,7 @@ class Inbox:
 
     def open(self, key: tuple[str, int], number: int, total: int) -> Incoming:
         """Take a batch to a kind and partition."""
-        incoming = Incoming(self, number, total)
+        incoming = Incoming(self, key, number, total)
         self._open.setdefault(key, []).append(incoming)
         self._waiting += total
         self.taken.append(number)
@@ -85,6 +94,23 @@ class Inbox:
         self._waiting -= 1
         mail.batch = incoming
         incoming.mails.append(mail)
+
+    def handed_back(self, key: tuple[str, int], seq: int) -> None:
+        """A message is to be sent again. The caller holds the lock."""
+        highest, _ = self._behind.get(key, (0, 0))
+        self._behind[key] = max(highest, seq), BEHIND
+
+    def is_ahead(self, key: tuple[str, int], first: int) -> bool:
+        """Whether a batch with this first number was sent before its sender knew that earlier messages come back.
+
+        It has to be sent again after these, or its receivers would take these for repeated ones. A sender that knows
+        of them sends everything again in order, so that then the first number is one of theirs or a lower one.
+        """
+        highest, _ = self._behind.get(key, (0, 0))
+        if 0 < highest < first:
+            return True
+        self._behind.pop(key, None)
+        return False
 
     def waiting(self, key: tuple[str, int], first: int) -> dict[int, Mail]:
         """The messages from a number on that came before, and still wait or are being handled."""
@@ -100,7 +126,8 @@ class Inbox:
         }
 
     def remind(self) -> None:
-        """Report all unfinished batches again, so that none is sent again."""
+        """Report all unfinished batches again, so that none is sent again; called every half second."""
+        self._behind = {key: (highest, left - 1) for key, (highest, left) in self._behind.items() if left > 1}
         told = set(self.taken)
         self.taken += [batch.number for batches in self._open.values() for batch in batches if batch.number not in told]
 
@@ -150,5 +177,5 @@ class Inbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits, and nothing is to be told."""
-        return not (self._open or self.taken or self.moved or self.results)
+        """Whether nothing waits, is to come again, or is to be told."""
+        return not (self._open or self.taken or self.moved or self.results or self._behind)
