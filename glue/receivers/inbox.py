@@ -3,8 +3,8 @@
 Reports of taken batches, and answers, leave at once. Reports of handled messages leave when their whole batch was
 handled, or with any other report. Messages are settled by any thread; the rest is done under one lock.
 
-A message that is handed back comes again. What its sender had sent before it knew is handed back, too: a receiver takes a
-message whose number is below the last one for repeated.
+A message that is handed back comes again. What its sender had sent before it knew is handed back, too: a receiver takes
+a message whose number is below the last one for repeated.
 """
 
 from __future__ import annotations
