@@ -20,9 +20,6 @@ from glue.receivers.wire import (
     ANSWER,
     Report,
     Result,
-    decode,
-    decode_report,
-    encode_report,
 )
 
 A, B, C = "a" * 16, "b" * 16, "c" * 16

@@ -29,7 +29,7 @@ from glue.model.mergeable.context import Context
 from glue.model.mergeable.wire import Pull
 from glue.network import sender
 from glue.receivers import activation
-from glue.security import proof, protection, rules, sealer
+from glue.security import protection, rules, sealer
 from glue.storage import Record, walking
 from glue.topics import copies, wills
 
@@ -179,15 +179,6 @@ def windows_of_private_topics(patch: pytest.MonkeyPatch, path: Path) -> Iterator
         yield len(made._windows), protection.Protection._window(made, word, 1, 1) is window is not None
 
 
-def lives_of_members(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
-    patch.setattr(proof, "FIRST_NUMBERS", LIMIT)
-    made: Any = SimpleNamespace(first_numbers={})
-    for place, word in enumerate(WORDS):
-        proof.Prover._note(made, word, 1, place)
-        proof.Prover._note(made, word, 1, 99)  # a later meeting changes nothing
-        yield len(made.first_numbers), [*made.first_numbers.values()][-1] == place
-
-
 def wills_that_were_seen(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tuple[int, bool]]:
     patch.setattr(wills, "SEEN", LIMIT)
     made: Any = SimpleNamespace(_seen=OrderedDict(), _seen_count=0, _statistics=Counter())
@@ -228,7 +219,7 @@ def senders_to_a_receiver(patch: pytest.MonkeyPatch, path: Path) -> Iterator[tup
         addresses_of_a_capture, answers_of_a_file, checked_topics, copies_of_messages, decisions_of_rules,
         forwarded_messages, hosts_without_segmentation, names_of_members, partners_of_a_sealer,
         replicas_that_were_answered, rights_of_clients, streams_of_a_lane, topics_of_requests, flows_of_private_topics,
-        windows_of_private_topics, lives_of_members, wills_that_were_seen, publishers_of_a_reader, places_in_segments,
+        windows_of_private_topics, wills_that_were_seen, publishers_of_a_reader, places_in_segments,
         senders_to_a_receiver,
     ],
 )  # fmt: skip
