@@ -329,3 +329,13 @@ def test_a_partner_that_is_lost_before_it_answers_holds_up_no_other() -> None:
     keeper.healer.lost(ONE)
     assert keeper.healer.deadline <= keeper.now
     assert keeper.ask()[0] == TWO
+
+
+def test_a_keeper_that_misses_something_claims_to_have_all_of_nobody_until_it_has_compared_anew() -> None:
+    keeper = Keeper()
+    keeper.meet(ONE)
+    keeper.answer(keeper.ask(), digests=(NONE, NONE, NONE))
+    keeper.asked()
+    assert keeper.healer.compared(keeper.now, "t/#") == ({ONE}, set())
+    keeper.healer.hurry(keeper.now)
+    assert keeper.healer.compared(keeper.now, "t/#") == (set(), {ONE})

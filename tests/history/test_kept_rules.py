@@ -167,6 +167,22 @@ def test_what_was_stored_out_of_order_is_found_when_more_is_asked_for_than_befor
     assert [group.sequence for _, group in found][:1] == [3]
 
 
+def test_what_is_not_durable_yet_is_neither_listed_nor_waited_for() -> None:
+    log = MemoryLog("0" * 16, syncs=False)
+    log.append([record("a", 1)])
+    log.sync()
+    log.append([record("a", 2), record("b", 1)])
+    assert heads(log, (EARLIEST, 0)) == [("a", 1, 1)]
+    steps = KeptHistory(log).ranges([("a", 1, 2, 0, P, 1), ("b", 1, 1, 0, P, 1)], 1 << 20, 99)
+    for _ in range(20):
+        try:
+            next(steps)
+        except StopIteration as end:
+            found, over = end.value
+            break
+    assert ([(group.topic, group.sequence) for _, group in found], over) == ([("a", 1)], {0, 1})
+
+
 def test_a_group_has_all_that_its_record_has() -> None:
     made = group_of(record("a", 5, 2, 1.5, 3, flags=JSON, type="t", codec="zstd", properties={"k": "v"}))
     assert (made.topic, made.sequence, made.at, made.length, made.type, made.json) == ("a", 5, 1_500_000, 3, "t", True)

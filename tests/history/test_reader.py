@@ -83,6 +83,16 @@ def test_the_last_messages_are_those_before_what_came_live_though_the_list_of_a_
     assert [one[1:3] for one in request.ranges] == [(13, 15)]
 
 
+def test_what_is_missing_before_a_live_message_is_asked_for_though_no_keeper_has_listed_its_stream() -> None:
+    reader = reader_from((EARLIEST, 0))
+    reader.keepers.offered(0.0, "1" * 16, 1, "t/#")
+    ((keeper, request),) = reader.advance(0.0)
+    reader.live(0.0, live(5))
+    assert reader.page(0.0, keeper, 1, Page(request.id, 0, 0, True))
+    ((_, request),) = reader.advance(0.0)
+    assert [one[:3] for one in request.ranges] == [("t/a", 1, 4)]
+
+
 def test_what_was_held_while_history_was_read_goes_on_when_the_publisher_falls_silent() -> None:
     reader = reader_from((EARLIEST, 0))
     reader.offered(0.0, PUBLISHER, 7, "publisher", "t/#")

@@ -60,7 +60,7 @@ def test_a_long_log_keeps_nobody_waiting() -> None:
 def test_readers_that_leave_while_a_log_is_read_for_them_hold_up_no_other() -> None:
     serving, _ = server()
     log = MemoryLog("0" * 16)
-    log.append([Record("p" * 16, "p", 1, "busy", number, [b"x"]) for number in range(1, 20_001)])
+    log.append([Record("p" * 16, "p", 1, "busy", number, [b"x"]) for number in range(1, 5_001)])
     log.append([Record("p" * 16, "p", 1, "rare", 1, [b"x"])])
     serving.keep(log)
     rare: Range = ("rare", 1, 1, 0, "p" * 16, 1)
@@ -99,6 +99,21 @@ def test_a_long_list_of_streams_is_made_once_for_all_of_its_pages() -> None:
     assert steps[0] > 3
     assert {*steps[1:]} == {1}
     assert not serving._listings
+
+
+def test_who_asks_for_a_list_from_its_beginning_gets_it_as_it_is_now() -> None:
+    serving, _ = server()
+    log = MemoryLog("0" * 16)
+    log.append([Record("p" * 16, "p", 1, f"t/{number:04}", 1, [b"x"]) for number in range(1, 3001)])
+    serving.keep(log)
+    for id in (1, 2):
+        serving.ask(("a", 1), Request(id, "t/#", heads=True, kept=True).encode())
+        answer = None
+        while answer is None:
+            answer = serving.answer(0.0)
+        page = decode_page(answer[1])
+        assert (page.head, page.heads[0][0]) == (3000 + id - 1, "t/0001" if id == 1 else "t/0000")
+        log.append([Record("p" * 16, "p", 1, "t/0000", 1, [b"x"])])
 
 
 def test_requests_are_bounded_and_a_repeated_one_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
