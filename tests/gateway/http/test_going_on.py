@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from glue.gateway.http.idempotency import Answer, Idempotency
 from glue.gateway.http.publishing import Publisher
-from tests.gateway.http.played import turns
+from glue.gateway.http.sharing import Sharing
+from glue.gateway.http.tokens import Access, Rights, add_token
+from tests.gateway.http.played import Door, turns
 from tests.gateway.http.test_machine import Bench, sent
 
 
@@ -80,3 +83,47 @@ def test_the_end_of_an_attempt_of_an_earlier_time_says_nothing_of_the_present_on
     assert bench.door.stored_position("s")["offset"] == 0, "the answer may have been for another address"
     bench.answer(present)
     assert bench.door.stored_position("s")["offset"] == 1
+
+
+def test_answers_by_key_are_bounded_and_the_oldest_goes_first() -> None:
+    async def program() -> list[int]:
+        answers = Idempotency(2, 60.0, None, lambda: 0.0)
+        made: list[int] = []
+
+        async def work() -> Answer:
+            made.append(len(made))
+            return 202, {}
+
+        for key in ("a", "b", "c", "c", "b", "a"):
+            await answers.once("x", key, b"", work)
+        return made
+
+    assert asyncio.run(program()) == [0, 1, 2, 3], "the first was forgotten"
+
+
+def test_a_wrong_file_of_tokens_is_told_once_and_what_was_read_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = add_token(tmp_path / "tokens", "a", ["t"], [])
+    access = Access(tmp_path / "tokens")
+    (tmp_path / "tokens").write_text("no token\n")
+    for _ in range(3):
+        access.check()
+    assert len(caplog.messages) == 1
+    assert (access.rights(token), access.revision) == (Rights("a", ("t",), ()), 1)
+
+
+def test_a_topic_that_another_door_made_is_known_here_and_kept_once() -> None:
+    async def program() -> None:
+        door = Door()
+        await door.delivering.start()
+        model: Any = SimpleNamespace(_new_owner=lambda: "me")
+        sharing = Sharing(model, door.delivering)
+        for _ in range(2):
+            await sharing._created("http/topics/t/x", True)
+        assert (door.store.topics, door.network.kept) == ({"t/x"}, {"$dead/#": 1, "t/x": 1})
+        await door.delivering.journal.unwant("t/x")
+        assert door.network.kept == {"$dead/#": 1}
+        await door.delivering.close()
+
+    asyncio.run(program())

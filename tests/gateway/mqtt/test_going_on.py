@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from glue.gateway.mqtt.access import Everybody
 from glue.gateway.mqtt.cluster.keys import mark
 from glue.gateway.mqtt.cluster.shared import Shared
 from glue.gateway.mqtt.cluster.units import Unit
+from glue.gateway.mqtt.identity import Identity, Remote
 from glue.gateway.mqtt.limits import Limits
-from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.packets import Connect, Publish
 from glue.model.state import Set, Update
 from tests.gateway.mqtt.test_cluster import HOUR, Cluster, messages
 from tests.gateway.mqtt.test_durable import Restarts, publish
+from tests.gateway.mqtt.test_moving import move
 from tests.support import mqtt
 from tests.support.mqtt import Bench
 
@@ -257,3 +260,64 @@ def test_a_message_that_expired_under_way_keeps_nothing_in_the_log_of_a_cluster(
     cluster.connect(cluster.doors[1])
     cluster.settle()
     assert cluster.doors[1].shared.replica.progress(mark("s")).sent == {}
+
+
+def test_a_client_that_goes_while_its_password_is_checked_leaves_nothing_behind() -> None:
+    bench = Bench(Slowly())
+    device = bench.link()
+    device.send(mqtt.connect("c", clean=False), mqtt.publish("t", b"x"))
+    device.leave()
+    bench.broker.admit(bench.now, device.client, Identity())
+    assert (bench.broker.sessions, bench.broker.clients, bench.broker.published) == ({}, {}, [])
+
+
+class Slowly(Everybody):
+    """Takes its time for each client."""
+
+    def authenticate(self, connect: Connect, remote: Remote) -> None:
+        return None
+
+
+def test_a_message_of_qos_2_that_no_session_keeps_is_taken_once_over_a_power_cut() -> None:
+    door = Restarts()
+    guest, publisher = door.bench.subscriber(("t", 0)), door.connect("p")
+    door.sync()
+    publisher.send(mqtt.publish("t", b"x", 2, 7, version=5))
+    assert (publisher.read(), guest.payloads()) == ([], [b"x"]), "it is not promised before it is on the disk"
+    door.sync()
+    assert [sent.kind for sent in publisher.read()] == [5]
+    door.crash()
+    guest, (back, _) = door.bench.subscriber(("t", 0)), door.resume("p")
+    back.send(mqtt.publish("t", b"x", 2, 7, dup=True, version=5))
+    door.sync()
+    assert ([sent.kind for sent in back.read()], guest.payloads()) == ([5], [])
+
+
+def test_no_snapshot_follows_another_before_the_log_has_grown() -> None:
+    door = Restarts()
+    device, publisher = door.connect("s"), door.connect("p")
+    device.send(mqtt.subscribe(1, ("t", 1), version=5))
+    for number in range(1, 9):
+        publish(door, publisher, number, bytes(1_000))
+    store = door.bench.store
+    assert store is not None
+    assert store.wants_snapshot
+    door.bench.save()
+    publish(door, publisher, 9, b"small")
+    assert not store.wants_snapshot
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3, 4])
+def test_a_session_that_moves_to_and_fro_leaves_nothing_behind_and_its_number_grows(hops: int) -> None:
+    here, there = Bench(), Bench()
+    for _ in range(5):
+        here.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    numbers = [here.broker.sessions["s"].epoch]
+    for _ in range(hops):
+        move(here, there)
+        here, there = there, here
+        numbers.append(here.broker.sessions["s"].epoch)
+    assert numbers == sorted({*numbers}), "the newest connection has the largest"
+    for bench in (here, there):
+        bench.pass_time(10.0)
+    assert (there.broker.subscriptions.count, here.broker.subscriptions.count) == (0, 1)
