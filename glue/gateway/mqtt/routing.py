@@ -190,7 +190,21 @@ class Routing(Persisting):
         last = run.part(run.count - 1, run.count)
         kept = Publish(run.topic, (last.payloads[-1],), run.qos, True, run.properties)
         kept.expires, kept.at = run.expires, at
-        return self.retained.put(kept)
+        if not self.retained.put(kept):
+            return False
+        about = "retained", run.topic
+        if kept.payloads[0] and kept.expires < float("inf"):
+            self.at(kept.expires, partial(self._forget_retained, kept), about)
+        else:
+            self.call_off(about)
+        return True
+
+    def _forget_retained(self, kept: Publish, now: float) -> None:
+        """Give the room of a retained message to others, as its lifetime is over."""
+        self.call_off(("retained", kept.topic))
+        if self.retained.get(kept.topic) is kept:
+            self.retained.put(Publish(kept.topic, (b"",), 0, True))
+            self.statistics["messages expired"] += 1
 
     # -------------------------------------------------------------------------- connections that are full
 

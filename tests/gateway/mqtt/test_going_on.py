@@ -176,6 +176,28 @@ def test_a_retained_message_that_is_cleared_gives_room_to_another() -> None:
     assert [(run.topic, run.payloads[0]) for run in bench.broker.retained] == [("b", b"2")]
 
 
+def test_a_retained_message_whose_time_is_over_gives_room_to_another() -> None:
+    bench = Bench(limits=Limits(retained=1))
+    publisher = bench.connect("p", 5)
+    soon, later = b"\x02\x00\x00\x00\x05", b"\x02\x00\x00\x00\x14"
+
+    def retained(topic: str, payload: bytes, raw: bytes = b"") -> list[bytes]:
+        publisher.send(mqtt.publish(topic, payload, retain=True, version=5, raw=raw))
+        return [run.payloads[0] for run in bench.broker.retained]
+
+    assert retained("a", b"1", soon) == [b"1"]
+    assert retained("a", b"2", later) == [b"2"]
+    bench.pass_time(10.0)
+    assert retained("b", b"no room") == [b"2"], "a newer one has its own time"
+    bench.pass_time(11.0)
+    assert len(bench.broker.retained) == 0
+    assert retained("b", b"3", soon) == [b"3"]
+    assert retained("b", b"4") == [b"4"]
+    bench.pass_time(10.0)
+    assert retained("c", b"no room") == [b"4"], "without a time it stays"
+    assert bench.broker.deadline == float("inf")
+
+
 def test_a_shared_subscription_serves_again_after_all_its_members_had_gone() -> None:
     bench = Bench()
     for _ in range(2):
