@@ -49,6 +49,17 @@ def test_a_publisher_of_properties_that_are_too_large_is_closed_alone(qos: int) 
     assert not device.is_closed()
 
 
+def test_a_topic_counts_also_where_an_alias_stands_for_it() -> None:
+    cluster = Cluster()
+    guest = cluster.doors[0].link(5)
+    topic, alias = 60_000 * "\x01", b"\x23\x00\x01"
+    guest.send(mqtt.connect("guest", 5), mqtt.publish(topic, b"x", 1, 1, version=5, raw=alias))
+    cluster.settle()
+    assert [sent.kind for sent in guest.read()] == [2, 4]
+    guest.send(mqtt.publish("", bytes(600_000), 1, 2, version=5, raw=alias))
+    assert [sent.body[0] for sent in guest.read()] == [codes.PACKET_TOO_LARGE]
+
+
 def test_a_will_that_is_too_large_is_refused_at_the_connect() -> None:
     cluster = Cluster()
     device = cluster.doors[0].link(5)

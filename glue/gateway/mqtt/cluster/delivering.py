@@ -68,8 +68,6 @@ class Delivering(Broker):
     def _publish(self, now: float, client: Client, run: Publish) -> None:
         if run.qos and max(map(len, run.payloads)) > LARGEST:
             raise ProtocolError(codes.PACKET_TOO_LARGE, f"a message of more than {LARGEST} bytes in a cluster")
-        if run.qos and run.properties is not None and not fits(run, client.name):
-            raise ProtocolError(codes.PACKET_TOO_LARGE, "a message with properties too large for the cluster")
         if run.qos and not self.shared.is_ready:
             self.end(now, client, codes.SERVER_BUSY, NO_MAJORITY)
             return
@@ -77,6 +75,8 @@ class Delivering(Broker):
 
     def publish(self, now: float, run: Publish, sender: Client | None, ids: Sequence[int] = ()) -> None:
         """Propose a run of QoS 1 or 2, which is delivered once it is committed; deliver one of QoS 0 at once."""
+        if run.qos and sender is not None and not fits(run, sender.name):
+            raise ProtocolError(codes.PACKET_TOO_LARGE, f"a message {TOO_LARGE}")
         if sender is not None and self.watchers:
             self.note_publish(sender.name, run)
         if run.qos:
