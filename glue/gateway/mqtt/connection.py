@@ -68,7 +68,7 @@ class Listener(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """One connection of a client."""
 
-    __slots__ = ("client", "door", "is_paused", "transport", "writer")
+    __slots__ = ("client", "door", "early", "is_paused", "transport", "writer")
 
     def __init__(self, door: Listener) -> None:
         self.door = door
@@ -76,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.writer: Transport | None = None
         self.is_paused = False
+        self.early = b""  # what came with the end of a TLS handshake
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, with the transport of a TCP or a TLS connection."""
@@ -91,6 +92,9 @@ class Connection(asyncio.BufferedProtocol):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.writer = writer
         self.door.opened(self, _remote(self.transport))
+        early, self.early = self.early, b""
+        if early:
+            self.received(early)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """The buffer of all connections: what was read is taken before the next read."""
@@ -98,7 +102,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Called by asyncio: the first `nbytes` bytes of the buffer have just been read from the client."""
-        self.received(bytes(self.door.buffer[:nbytes]))
+        data = bytes(self.door.buffer[:nbytes])
+        if self.client is None:
+            self.early += data
+        else:
+            self.received(data)
 
     def received(self, data: bytes) -> None:
         """Take bytes of MQTT."""
