@@ -116,6 +116,8 @@ class Door:
         """Take bytes of a client."""
         self.broker.statistics["bytes received"] += len(data)
         self.broker.receive(time.monotonic(), client, data)
+        if self.is_network_full or self.is_store_full:
+            self.broker.changed[client] = None  # it is read no more, though there may be nothing to write to it
         self.flush()
 
     def lost(self, client: Client) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections import Counter
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
 from glue.errors import ForbiddenError, StorageError
 from glue.gateway.mqtt import Gateway, codes
+from glue.gateway.mqtt import gateway as room
+from glue.gateway.mqtt.connection import Connection
 from glue.gateway.mqtt.door import Door
 from glue.gateway.mqtt.session import Session, Subscription
 from tests.gateway.mqtt.test_committing import Shell, run
@@ -93,3 +97,29 @@ def test_what_the_network_forbids_the_door_itself_keeps_nothing_back(monkeypatch
         assert network.patterns == ["open/#", "secret/#"]
 
     at_gateway(main)
+
+
+def test_a_publisher_that_waits_for_no_answer_is_not_read_either_while_the_network_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "NETWORK_QUEUE", 10)
+
+    async def main(network: Network, gateway: Gateway, connect: Any) -> None:
+        device = await connect("p")
+        (client,) = gateway.broker.clients.values()
+        connection = cast(Connection, client.link)
+        network.gate.clear()
+        told = gateway.broker.statistics
+        for sent in (1, 2):
+            device.send(mqtt.publish("t", bytes(20), version=5))
+            await until(partial(_has, told, sent))
+        was_paused = connection.is_paused
+        network.gate.set()
+        assert was_paused, "else its messages would fill the memory"
+        await until(lambda: not connection.is_paused)
+
+    at_gateway(main)
+
+
+def _has(told: Counter[str], messages: int) -> bool:
+    return told["messages received"] == messages
