@@ -136,12 +136,14 @@ class Gateway:
                 self.tls_port = await door.listen_tls(self._host, self.tls_port, self._tls)
             if self.websocket_port is not None:
                 self.websocket_port = await door.listen_websocket(self._host, self.websocket_port, self._tls)
+            self._neighbours.flush, self._neighbours.spawn = door.flush, door.spawn
+            self._neighbours.address = self._address()
+            self._neighbours.begin()
         except BaseException:
             await door.close()
+            if self._joining is not None:
+                await self._joining.close()
             raise
-        self._neighbours.flush, self._neighbours.spawn = door.flush, door.spawn
-        self._neighbours.address = self._address()
-        self._neighbours.begin()
         self._sender = asyncio.create_task(self._send(), name="glue mqtt")
         self._system.begin(time.monotonic())
         self._check_access(time.monotonic())
@@ -195,10 +197,11 @@ class Gateway:
         if self._joining is not None:
             await self._joining.close()
         self._after()
-        while self._outgoing and not self.endpoint.closed:
+        sender = self._sender
+        while self._outgoing and not self.endpoint.closed and sender is not None and not sender.done():
             await asyncio.sleep(0.01)
-        if self._sender is not None:
-            self._sender.cancel()
+        if sender is not None:
+            sender.cancel()
         for subscription in self._subscriptions.values():
             subscription.close()
 

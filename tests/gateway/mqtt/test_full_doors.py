@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from functools import partial
@@ -119,6 +120,22 @@ def test_a_publisher_that_waits_for_no_answer_is_not_read_either_while_the_netwo
         await until(lambda: not connection.is_paused)
 
     at_gateway(main)
+
+
+def test_a_door_that_may_not_answer_other_doors_frees_its_port() -> None:
+    def respond(topic: str, answer: Any) -> None:
+        raise ForbiddenError("no rule allows it")
+
+    async def main() -> None:
+        network: Any = Network()
+        network.respond = respond
+        gateway = Gateway(network, host="127.0.0.1", port=0, system_interval=0.0)
+        with pytest.raises(ForbiddenError):
+            await gateway.start()
+        again = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", gateway.port)
+        again.close()
+
+    asyncio.run(main())
 
 
 def _has(told: Counter[str], messages: int) -> bool:
