@@ -10,11 +10,9 @@ from glue.model.consensus.messages import (
     Appended,
     Forward,
     Forwarded,
-    InstallSnapshot,
-    SnapshotReceived,
     Vote,
 )
-from tests.model.member import GROUP, SETTINGS, VALUE, Member, life
+from tests.model.member import GROUP, SETTINGS, Member, life
 
 
 def acknowledged(said: list[object]) -> list[tuple[bool, int]]:
@@ -273,30 +271,6 @@ def test_a_leader_at_rest_wakes_once_for_each_heartbeat() -> None:
     assert wakes[-1] - wakes[0] > 14 * SETTINGS.heartbeat, "one for each, and one a second that looks for the majority"
 
 
-def test_pieces_of_one_snapshot_are_never_joined_to_those_of_another() -> None:
-    member = Member("a", [2, 2])
-    member.get(member.append("b", 2, (12, 2), commit=12))
-
-    def piece(index: int, offset: int, data: bytes) -> list[int]:
-        message = InstallSnapshot(GROUP, life("b"), 2, 1, index, 2, VALUE, 4, offset, data)
-        return [one.offset for one in member.get(("b", message)) if isinstance(one, SnapshotReceived)]
-
-    assert piece(9, 0, b"ol") == [2]
-    assert (piece(12, 0, b"ne"), piece(12, 2, b"w!")) == ([2], [4])  # the leader has made another one meanwhile
-    assert [(snapshot.index, snapshot.data) for snapshot in member.restored] == [(12, b"new!")]
-
-
-def test_a_snapshot_goes_on_where_its_pieces_end_though_some_come_twice_or_too_early() -> None:
-    member = Member("a", [2, 2])
-    member.get(member.append("b", 2, (9, 2), commit=9))
-    told = []
-    for offset, data in ((0, b"ab"), (4, b"ef"), (0, b"ab"), (2, b"cd"), (2, b"cd"), (4, b"ef"), (4, b"ef")):
-        message = InstallSnapshot(GROUP, life("b"), 2, 1, 9, 2, VALUE, 6, offset, data)
-        told += [one.offset for one in member.get(("b", message)) if isinstance(one, SnapshotReceived)]
-    assert told == [2, 2, 2, 4, 4, 6, 6]
-    assert [snapshot.data for snapshot in member.restored] == [b"abcdef"]
-
-
 def test_row_17_what_was_durable_and_cut_off_does_not_vouch_for_later_entries() -> None:
     member = Member("a", [2] * 9)  # all of it is on the disk
     member.get(member.append("b", 3, (2, 2), [3]))  # in the place of most of it
@@ -310,13 +284,3 @@ def test_row_17_what_was_durable_and_cut_off_does_not_vouch_for_later_entries() 
     assert member.commit_index == 4, "of three disks, one has it"
     member.sync()
     assert member.commit_index == 5
-
-
-def test_a_command_whose_entry_came_with_a_snapshot_is_told_as_unknown_at_once() -> None:
-    member = Member("a", [2])
-    member.get(member.append("b", 2, (2, 2), commit=2))
-    ticket = member.propose()
-    member.get()
-    member.get(("b", Forwarded(GROUP, life("b"), 2, (ticket,), (5,), False, "")))
-    member.get(member.append("b", 2, (9, 2), commit=9), member.piece("b", 2, 9, 2))
-    assert [(one.ticket, one.outcome) for one in member.resolved] == [(ticket, Outcome.UNKNOWN)]
