@@ -5,10 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from glue.contract import Delivery, Publication
+import pytest
+
+from glue.contract import Delivery, Event, Missed, PeerAdded, Publication
 from glue.model import Ask, CloseModel, OpenModel, Replicated
 from glue.model.consensus import ConsensusSettings, Role
 from glue.model.mergeable import Prefixes
+from glue.model.mergeable.exchange import SHORTEST
 from glue.model.questions import Refused, Synchronize, Write
 from glue.model.requests import ModelOptions
 from glue.model.state import Set
@@ -70,3 +73,27 @@ def test_what_was_counted_stays_counted_when_a_model_is_closed() -> None:
     layer.send(100.2, [opening()])
     layer.receive(100.2, [strange])
     assert layer.statistics["malformed messages of consensus"] == 2
+
+
+@pytest.mark.parametrize(
+    ("news", "is_soon"),
+    [
+        ([Missed("$glue/model/plant/merge", "cellar", "b" * 16, 1, "lost", ())], True),
+        ([PeerAdded("b" * 16, 1, "cellar", ("10.0.0.2", 7))], True),
+        ([], False),
+    ],
+)
+def test_digests_are_compared_soon_after_a_lost_message_or_when_a_peer_comes(news: list[Event], is_soon: bool) -> None:
+    layer = Replicated(endpoint_id="a" * 16, incarnation=1, network_id=1, random=Random(1))
+    layer.send(100.0, [opening({"m/": "counter"})])
+    now = 100.0
+    part = layer.groups["plant"].mergeable
+    assert part is not None
+    while now < 160.0:
+        now = max(now, layer.deadline)
+        layer.receive(now, [])
+    while part.deadline - now <= SHORTEST:  # until a long interval has just begun
+        now = layer.deadline
+        layer.receive(now, [])
+    layer.receive(now, news)
+    assert (part.deadline - now <= SHORTEST) == is_soon
