@@ -27,6 +27,10 @@ COMMAND_OPERATIONS = 1024
 VALUE_LIMIT = 1 << 20
 """Bytes of JSON in a value, a patch or an expected value: an entry stays far below the limit of one message."""
 
+COMMAND_LIMIT = 15 << 20
+"""Bytes of one transaction as JSON. A leader refuses what exceeds the 16 MB that it holds uncommitted, so a larger one
+would be tried in vain until its deadline."""
+
 LEASE_LIMIT_MS = 86_400_000
 """The longest lease of a lock: a day. A lock for longer is better a key."""
 
@@ -136,7 +140,10 @@ def encode_command(command: Command) -> bytes:
     if not 1 <= len(command.operations) <= COMMAND_OPERATIONS:
         raise ModelError(f"{len(command.operations)} operations; expected 1 to {COMMAND_OPERATIONS}")
     operations = [_written(operation) for operation in command.operations]
-    return orjson.dumps([command.session, command.serial, command.answered, operations])
+    encoded = orjson.dumps([command.session, command.serial, command.answered, operations])
+    if len(encoded) > COMMAND_LIMIT and not command.session:  # checked before it has numbers
+        raise ModelError(f"a transaction of {len(encoded)} bytes; at most {COMMAND_LIMIT}: divide it")
+    return encoded
 
 
 def encode_entry(time_ms: int, commands: list[bytes]) -> bytes:

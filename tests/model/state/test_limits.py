@@ -9,6 +9,8 @@ import orjson
 import pytest
 
 from glue.errors import ModelError
+from glue.model.consensus.log import ENTRY_OVERHEAD
+from glue.model.consensus.settings import UNCOMMITTED_LIMIT
 from glue.model.state import (
     EXPIRED,
     OK,
@@ -220,6 +222,14 @@ def test_what_a_client_may_ask_for_has_its_bounds(monkeypatch: pytest.MonkeyPatc
             continue
         with pytest.raises(ModelError, match=f"{count} operations; expected 1 to 1024"):
             encode_command(given)
+    assert UNCOMMITTED_LIMIT > commands.COMMAND_LIMIT + ENTRY_OVERHEAD == (15 << 20) + 64, "else it is never committed"
+    size = len(encode_command(Command(0, 0, 0, [Set("k", "12345678")])))
+    monkeypatch.setattr(commands, "COMMAND_LIMIT", size)
+    encode_command(Command(0, 0, 0, [Set("k", "12345678")]))
+    with pytest.raises(ModelError, match=f"a transaction of {size + 1} bytes; at most {size}"):
+        encode_command(Command(0, 0, 0, [Set("k", "123456789")]))
+    assert len(encode_command(Command(12, 345, 6, [Set("k", "12345678")]))) > size, "its numbers do not count"
+    monkeypatch.setattr(commands, "COMMAND_LIMIT", 1000)
     monkeypatch.setattr(commands, "VALUE_LIMIT", 10)
     encode_command(Command(0, 0, 0, [Set("k", "12345678")]))
     for operation in (Set("k", "123456789"), Update("k", "123456789"), Expect("k", "123456789")):
