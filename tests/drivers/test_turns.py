@@ -8,6 +8,7 @@ from _thread import get_ident
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -226,6 +227,11 @@ def test_a_publisher_s_turn_sends_and_in_a_stream_it_receives() -> None:
     lone = Lone(_backlog=BUSY, _leader=threading.current_thread(), _flushed_at=7.0)
     lone._run([])
     assert (lone.done()[0], lone._flushed_at) == (("send", 100.0), 7.0)  # in a handler, which runs no turns
+    lone = Lone()
+    lone._core.send = Mock(side_effect=RuntimeError("a fault"))
+    with pytest.raises(RuntimeError, match="a fault"):
+        lone._run([one])
+    assert lone._flushed_at == 100.0, "or the leader would stand aside for a publisher that has gone"
     lone = Lone(_closed=True)
     lone._run([])
     assert lone.done() == []

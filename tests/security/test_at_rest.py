@@ -66,6 +66,29 @@ def test_a_file_that_is_cut_anywhere_goes_on_from_there(size: int) -> None:
     assert directory.read("log") == opened(disk).read("log") == plain[:size] + b"more"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_crash_after_a_cut_costs_nothing_of_what_was_kept(seed: int) -> None:
+    disk = SimulatedDisk(Random(seed))
+    directory, plain = opened(disk), bytes(range(200))
+    directory.create("log")
+    directory.append("log", plain)
+    directory.sync("log")
+    directory.sync_names()
+    directory.truncate("log", 150)
+    disk.crash()
+    assert opened(disk).read("log") == plain[:150]
+
+
+def test_a_file_that_was_removed_is_gone_at_once() -> None:
+    directory = opened(SimulatedDisk(Random(1)))
+    for part in (b"one", b"another"):
+        assert (directory.read("log"), directory.size("log")) == (None, 0)
+        directory.create("log")
+        directory.append("log", part)
+        assert directory.read("log") == part
+        directory.remove("log")
+
+
 def test_what_a_crash_cut_short_is_gone_and_what_is_damaged_is_seen_as_damage() -> None:
     disk = SimulatedDisk(Random(1))
     directory = opened(disk)
