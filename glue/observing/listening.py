@@ -146,7 +146,7 @@ class Listener:
     def senders(self, own: str | None) -> tuple[tuple[SenderSeen, ...], Mapping[str, int], bool]:
         """The senders heard besides the endpoint `own` (its id); datagrams by interface; whether `own` was heard."""
         seen, by_interface, looped = [], dict[str, int](), False
-        for (host, port), one in self._senders.items():
+        for (host, port), one in list(self._senders.items()):  # the thread may add some meanwhile
             if own is not None and one.id == own:
                 looped = True
                 continue

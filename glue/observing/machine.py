@@ -123,7 +123,7 @@ def firewall(ports: tuple[int, ...]) -> tuple[tuple[str, ...], bool]:
     for command in programs:
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=PATIENCE, check=False,
+                command, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False,
                 env={**os.environ, "PATH": _search_path()},
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired):

@@ -81,6 +81,6 @@ def test_programs_of_the_firewall_are_run_without_their_errors(monkeypatch: pyte
     monkeypatch.setattr("shutil.which", lambda name, path: name)
     monkeypatch.setattr("subprocess.run", run)
     assert machine.firewall((1,)) == ((), True)
-    options = {"capture_output": True, "text": True, "timeout": 1.5, "check": False}
+    options = {"capture_output": True, "text": True, "errors": "replace", "timeout": 1.5, "check": False}
     commands = [("nft", "list", "ruleset"), ("iptables-save",), ("ip6tables-save",)]
     assert asked == [(command, options) for command in commands]

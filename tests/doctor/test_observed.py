@@ -48,6 +48,20 @@ def test_every_datagram_of_a_sender_is_counted_with_where_it_came() -> None:
     assert (listener.heard_from("10.0.0.5", 6), listener.heard_from("10.0.0.5", 7)) == (True, False)
 
 
+def test_senders_may_come_while_those_so_far_are_told() -> None:
+    listener = Listener(GROUP)
+    listener.take(plain("b0", 7), ("10.0.0.2", 5), "eth0", 1)
+
+    class Lives(dict[str, int]):
+        def get(self, *_: Any) -> Any:
+            listener.take(plain("c0", 7), ("10.0.0.3", 5), "eth0", 1)  # by the thread that listens
+            return 0
+
+    listener._lives = Lives()
+    assert [one.id for one in listener.senders(None)[0]] == ["b0"]
+    assert listener.heard_from("10.0.0.3", 5)
+
+
 def test_only_so_many_senders_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert listening.SENDERS == 512
     monkeypatch.setattr(listening, "SENDERS", 2)
@@ -188,6 +202,7 @@ def test_netmasks_become_lengths() -> None:
     masks = ("255.255.255.0", "ffff:ffff::", "ffff:ffff:ffff:ffff::/64", "/48", "", "x")
     assert [machine._prefix(mask) for mask in masks] == [24, 32, 64, 48, 0, 0]
     assert machine._with_prefix("lo", ("127.0.0.1", "10.9.9.9")) == ("127.0.0.1/8", "10.9.9.9")
+    assert machine._with_prefix("gone-since", ("10.9.9.9",)) == ("10.9.9.9",)
 
 
 @pytest.mark.parametrize(("results", "found", "was_read"), [
