@@ -30,6 +30,7 @@ class RecordingThread:
         self._handled = handled
         self._queue: SimpleQueue[tuple[int, Delivery] | None] = SimpleQueue()
         self._is_closed = False
+        self._is_told = False  # that messages are left out
         self._thread = threading.Thread(target=self._work, name="glue recording", daemon=True)
         self._thread.start()
         heirs.add(self)
@@ -49,6 +50,7 @@ class RecordingThread:
     def _after_fork(self) -> None:
         """End in a forked child, which has no thread."""
         self._is_closed = True
+        self.writer.abandon()
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
@@ -56,6 +58,7 @@ class RecordingThread:
             try:
                 if not self.failure:
                     self.writer.write(messages_of(time_ns, delivery))
+                    self._look()
             except Exception as error:
                 self._fail(error)
             finally:
@@ -64,6 +67,14 @@ class RecordingThread:
             self.writer.close()
         except Exception as error:
             self._fail(error)
+
+    def _look(self) -> None:
+        """Warn once the file has no room for other topics, publishers and types."""
+        if self.writer.left_out and not self._is_told:
+            self._is_told = True
+            logger.warning(
+                "the recording leaves messages out: its file has all channels that it can have; begin another"
+            )
 
     def _fail(self, error: Exception) -> None:
         """Write nothing more: the rest of the file would not be readable."""

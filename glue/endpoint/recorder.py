@@ -65,6 +65,11 @@ class Recorder:
         return self._thread.writer.bytes
 
     @property
+    def left_out(self) -> int:
+        """Messages that were not written, since the file has all the channels that it can have."""
+        return self._thread.writer.left_out
+
+    @property
     def failure(self) -> str:
         """Why nothing is written any more, such as a full disk; "" if all is well."""
         return self._thread.failure

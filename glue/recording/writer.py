@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Final, NamedTuple
@@ -86,6 +87,13 @@ class McapWriter:
             self._writer.finish()  # type: ignore[no-untyped-call]
         finally:
             self._file.close()
+
+    def abandon(self) -> None:
+        """Write nothing more in a forked child, not even what was about to be written: the parent writes it."""
+        if not self._file.closed:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._file.fileno())
+            os.close(nowhere)
 
     def _channel_of(self, message: RecordedMessage) -> int | None:
         key = (

@@ -181,6 +181,8 @@ class File:
 
     def __init__(self) -> None:
         self.written: list[Any] = []
+        self.left_out = 0
+        self.is_abandoned = False
         self.is_closed = False
         self.fails: list[Exception | None] = []
         self.close_fails: Exception | None = None
@@ -190,6 +192,9 @@ class File:
         if error is not None:
             raise error
         self.written += [*messages]
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
 
     def close(self) -> None:
         self.is_closed = True
@@ -232,6 +237,20 @@ def test_a_recording_that_failed_writes_nothing_more(
     thread, _ = recording(file)
     thread.close(PATIENCE)
     assert thread.failure == "at the end"
+
+
+def test_a_recording_that_leaves_messages_out_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    file = File()
+    thread, _ = recording(file)
+    for number in (1, 2, 3):
+        thread.submit(delivery(number))
+        while not thread._queue.empty():
+            time.sleep(0)
+        file.left_out = number
+    thread.close(PATIENCE)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "begin another" in caplog.text
+    assert thread.failure == ""
 
 
 @pytest.mark.parametrize("make", [lambda: writer_of(Keeping())[0], lambda: recording(File())[0]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,20 @@ def test_damage_is_told_and_what_comes_before_it_is_read(tmp_path: Path) -> None
     found, fault = read(path)
     assert found == [message(number, payload=b"%064d" % number) for number in range(1, len(found) + 1)]
     assert fault is not None
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_writes_nothing_into_a_recording(tmp_path: Path) -> None:
+    writer = McapWriter(tmp_path / "a.mcap")
+    writer.write([message(1)])
+    if not (child := os.fork()):
+        writer.abandon()
+        writer.close()  # the index, as at the child's end
+        os._exit(0)
+    os.waitpid(child, 0)
+    writer.write([message(2)])
+    writer.close()
+    assert read(tmp_path / "a.mcap") == ([message(1), message(2)], None)
 
 
 def test_messages_that_need_too_many_channels_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
