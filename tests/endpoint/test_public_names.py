@@ -29,7 +29,7 @@ PUBLIC = [
     (glue.Model, MODEL),
     (glue.aio.Model, MODEL),
     (glue.PlainTopic, "announce close pattern publish qos subscribe"),
-    (Recorder, "bytes close failure messages path pattern"),
+    (Recorder, "bytes close failure left_out messages path pattern"),
     (glue.Keeper, "close data_dir failure log pattern replicas"),
     (glue.Lock, "name release remaining renew token"),
     (glue.aio.Lock, "name release remaining renew token"),
