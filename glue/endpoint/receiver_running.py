@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
+from math import inf
 from typing import Any, cast
 
 from glue.endpoint.receiver_ops import Known, Runtime
@@ -30,6 +31,8 @@ ACTIVE = 500_000
 """Receivers of a kind in memory at most, of some 300 bytes and what they keep themselves: 150 MB."""
 SLOW = 0.0001
 """Seconds from which a message counts as slow."""
+RETRY = 5.0
+"""Seconds until a receiver with durable timers that could not begin is tried again, unless a message comes."""
 SLOWEST = 3
 """Receivers that are listed for their slow messages."""
 HOPELESS = (ModelError, PayloadError, TypeError, ValueError)
@@ -52,14 +55,16 @@ class Running(Partitions):
         self._lock = runtime.lock
         self._clock: Callable[[], float] = runtime.core.requests.clock
         self._time = runtime.now()  # as of the latest tick: one object, which passive receivers share
-        self._to_wake: set[str] = set()  # receivers with durable timers and a failed store
+        self._to_wake: dict[str, float] = {}  # when to wake receivers with durable timers that failed, or their store
 
     def tick(self, now: float) -> None:
         """Do what is due."""
         self._time = now
         super().tick(now)
         with self._lock:
-            to_wake, self._to_wake = self._to_wake, set()
+            to_wake = [id for id, at in self._to_wake.items() if at <= now]
+            for id in to_wake:
+                del self._to_wake[id]
         for id in to_wake:
             if self.serves(partition_of(id, self.partitions)):
                 self.wake(id)
@@ -230,6 +235,9 @@ class Running(Partitions):
                 self.runtime.statistics["receivers failed"] += 1
                 logger.warning("%s: %r", activation.address, raised)
                 activation.forget()
+                if activation.unarmed < inf:
+                    with self._lock:
+                        self._to_wake[activation.id] = self._clock() + max(RETRY, activation.unarmed)
                 if mail.__class__ in MAILS:
                     settle(mail, raised, None)
                 return True
@@ -252,7 +260,7 @@ class Running(Partitions):
         runtime.statistics["receivers fenced off"] += 1
         with runtime.lock:
             if mail.__class__ in (Wake, TimerMail):
-                self._to_wake.add(activation.id)
+                self._to_wake[activation.id] = self._clock()
             activation.forget()
             if activation.epoch != GONE:
                 del self.activations[activation.id]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -48,7 +48,7 @@ class Activation:
 
     __slots__ = (
         "context", "epoch", "handler", "id", "is_direct", "is_scheduled", "is_stopping", "mailbox", "partition",
-        "receiver", "seen", "state", "surroundings", "timers", "used_at",
+        "receiver", "seen", "state", "surroundings", "timers", "unarmed", "used_at",
     )  # fmt: skip
 
     def __init__(self, surroundings: Surroundings, id: str, partition: int, now: float) -> None:
@@ -62,6 +62,7 @@ class Activation:
         self.state: State | None = None  # None: empty
         self.seen: dict[str, list[Any]] | None = None
         self.timers: Timers | None = None
+        self.unarmed = inf  # seconds until the first durable timer is due, of a receiver that could not begin
         self.is_direct = False  # whether messages of this program may come without a detour
         self.is_scheduled = False  # whether a driver runs it, or is about to
         self.is_stopping = False
@@ -168,21 +169,29 @@ class Activation:
         self.seen = document.get("seen")
         self.receiver = receiver = self.surroundings.factory()
         context = self._begin(None)
-        for due, payload in document.get("timers") or ():
-            self.add_timer(max(0.0, due - self.surroundings.unix_time()), payload, True)
-        if self.timers is not None:
-            self.timers.is_changed = False
+        durable = document.get("timers") or ()
+        self.unarmed = min([due for due, _ in durable], default=inf) - self.surroundings.unix_time()
         activate = getattr(receiver, "activate", None)
         try:
             returned = None if activate is None else activate(context)
             if returned is not None and inspect.isawaitable(returned):
                 yield Await(returned)
+            self._arm(durable)
             if context.is_touched:
                 yield from self.write(None, None)
                 self._release(context)
         except BaseException:
             self.forget()
             raise
+
+    def _arm(self, durable: Sequence[tuple[float, Any]]) -> None:
+        """Set the timers that were read, each with its time (Unix seconds), which is no change."""
+        is_changed = self.timers is not None and self.timers.is_changed
+        for due, payload in durable:
+            self.add_timer(max(0.0, due - self.surroundings.unix_time()), payload, True)
+        if self.timers is not None:
+            self.timers.is_changed = is_changed
+        self.unarmed = inf
 
     def deactivate(self) -> Generator[Step, Any, None]:
         """Put the receiver away."""
