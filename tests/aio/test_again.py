@@ -27,7 +27,7 @@ def test_an_endpoint_after_another_hears_though_its_sockets_have_the_same_number
 def test_a_closed_endpoint_is_not_called_by_the_loop_any_more() -> None:
     async def main() -> None:
         loop: Any = asyncio.get_running_loop()
-        endpoint = glue.aio.Endpoint("a", **private_network())
+        endpoint: Any = glue.aio.Endpoint("a", **private_network())
         await endpoint.start()
         filenos = [*endpoint._driver._network.filenos()]
         await endpoint.publish("t", 1)
