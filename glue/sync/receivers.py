@@ -31,6 +31,8 @@ REST = 5.0
 """Seconds after which a thread without work ends."""
 ASKS = 64
 """Questions to models that leave together."""
+RUNS = 256
+"""Runs of receivers after which fewer questions leave, too, though there is always other work: several milliseconds."""
 WOULD_BLOCK = 0.001
 """Seconds until a message for which there was no room is tried again."""
 
@@ -147,7 +149,7 @@ class ThreadExecutor:
             except Exception:
                 logger.exception("a receiver failed")
             self._done += 1
-            if len(self._asks) >= ASKS:
+            if len(self._asks) >= ASKS or (self._asks and self._done % RUNS == 0):
                 self._send_asks()
         with self._condition:
             self._threads.discard(me)

@@ -20,7 +20,7 @@ from glue.endpoint.model_calls import TIMEOUT, ModelCall
 from glue.endpoint.receiver_hosts import PENDING
 from glue.endpoint.receiver_ops import Ask, Awaitable, Work
 from glue.model.questions import Committed, Read, Refused
-from glue.sync.receivers import THREADS, ThreadExecutor
+from glue.sync.receivers import RUNNING, THREADS, ThreadExecutor
 from tests.receivers.asking import Endpoint
 from tests.support.lan import PATIENCE
 
@@ -73,6 +73,28 @@ def test_a_thread_passes_questions_to_the_model_and_goes_on_with_the_answers() -
     assert [*results] == [(5, "", "glue receivers"), (None, "no", "glue receivers")]
     executor.close(PATIENCE)
     assert not executor._threads
+
+
+def test_questions_to_a_model_leave_though_other_receivers_always_have_work() -> None:
+    endpoint, begun, ended, runs = Endpoint(), threading.Event(), threading.Event(), deque[None](maxlen=5000)
+    executor = ThreadExecutor(endpoint)
+
+    def busy() -> None:
+        runs.append(None)
+        if endpoint.asked or len(runs) == runs.maxlen:
+            ended.set()
+        else:
+            executor.soon(busy)
+
+    for _ in range(RUNNING):
+        executor.soon(lambda: wait_for(begun))
+    for _ in range(8):
+        executor.soon(busy)
+    executor.soon(lambda: executor.perform(QUESTION, lambda *_: None))
+    begun.set()
+    assert ended.wait(PATIENCE)
+    assert len(runs) < 1000
+    executor.close(PATIENCE)
 
 
 def test_a_thread_does_the_work_of_a_store_and_tells_its_error() -> None:
