@@ -289,6 +289,30 @@ def test_publications_that_come_together_share_a_receipt(monkeypatch: pytest.Mon
     asyncio.run(program())
 
 
+def test_a_client_that_has_gone_before_its_publication_failed_holds_up_no_other() -> None:
+    async def program() -> None:
+        gate, sent = asyncio.Event(), list[str]()
+
+        async def publish_many(topic: str, payloads: list[Any]) -> None:
+            await gate.wait()
+            if topic == "wrong":
+                raise ValueError("why")
+            sent.append(topic)
+
+        endpoint: Any = SimpleNamespace(publish_many=publish_many)
+        made = Publisher(endpoint)
+        gone = asyncio.create_task(made.publish("wrong", 1, None))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait([gone])
+        gate.set()
+        assert await asyncio.wait_for(made.publish("t", 2, None), 5.0) == []
+        assert sent == ["t"]
+
+    asyncio.run(program())
+
+
 def test_keys_are_written_anew_once_most_lines_are_old_and_have_a_length(tmp_path: Path) -> None:
     path, now, worked = tmp_path / "keys", [1_000.0], list[int]()
 

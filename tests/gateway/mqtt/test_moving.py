@@ -218,6 +218,16 @@ def test_a_session_moves_there_and_back_without_messages_twice(doors: tuple[Benc
         assert again.broker.highest_epoch == session.epoch > 1
 
 
+def test_a_session_that_comes_and_goes_leaves_no_door_collecting_for_it(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    for here, there in ((old, new), (new, old), (old, new)):
+        move(here, there)
+    for bench in doors:
+        bench.pass_time(5)
+    assert [bench.broker.subscriptions.count for bench in doors] == [0, 1]
+
+
 def test_retained_messages_are_taken_unless_there_are_newer_ones(doors: tuple[Bench, Bench]) -> None:
     old, new = doors
     old.broker.wall_clock = lambda: 10.0
