@@ -7,6 +7,7 @@ network namespace, but /sys answers for the namespace of its mount.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -87,8 +88,11 @@ def list_interfaces() -> list[Interface]:
 def find_interface(name: str, known: Interface | None = None) -> Interface | None:
     """Return the present state of the interface with this name; None without such an interface.
 
-    `known` is an earlier state; `virtual` is then taken from there, because looking it up takes longest.
+    `known` is an earlier state; `virtual` is then taken from there, because looking it up takes longest. It counts as
+    the present one while the process has no file descriptor left to ask with.
     """
+    if known is not None and not _can_ask():
+        return known
     try:
         index = socket.if_nametoindex(name)
     except OSError:
@@ -100,6 +104,15 @@ def find_interface(name: str, known: Interface | None = None) -> Interface | Non
     else:
         virtual = not traits.loopback and (has_virtual_name(name) or has_hardware(name) is False)
     return Interface(name, index, ipv4, ipv6, traits.mtu, traits.up, traits.multicast, traits.loopback, virtual)
+
+
+def _can_ask() -> bool:
+    """Whether the system can be asked, which takes a socket: without one, no interface seems to exist."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
+    except OSError as error:
+        return error.errno not in (errno.EMFILE, errno.ENFILE)
+    return True
 
 
 def _addresses(name: str, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import resource
 import socket
 import struct
 import sys
@@ -53,6 +56,24 @@ def test_where_netlink_is_forbidden_netifaces_is_asked(monkeypatch: pytest.Monke
         loopback = find_interface(loopback_name())
     assert loopback is not None
     assert "127.0.0.1" in loopback.addresses(socket.AF_INET)
+
+
+def test_an_interface_stays_as_it_was_while_no_file_descriptor_is_left() -> None:
+    known = find_interface(loopback_name())
+    assert known is not None
+    taken = []
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 8, limits[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        found = find_interface(known.name, known)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert found == known
 
 
 def test_an_unknown_interface_is_not_found() -> None:
