@@ -27,6 +27,8 @@ from glue.spying.tree import Tree
 
 DRAW_EVERY: Final = 0.5
 """Seconds between two pictures."""
+KEPT_FIELDS: Final = 256
+"""Numbers of a topic that are remembered."""
 SERIES: Final = 64
 """Topics whose numbers are remembered after they were chosen, at some 100 kB each."""
 
@@ -148,7 +150,10 @@ class SpyApp(App[None]):
             known = self.seen.bus.topics.get(name)
             if known is not None:
                 for path, number in numbers(value_of(known)).items():
-                    fields.setdefault(path, Series()).add(known.received_at, number)
+                    series = fields[path] = fields.pop(path, Series())
+                    series.add(known.received_at, number)
+                while len(fields) > KEPT_FIELDS:
+                    del fields[next(iter(fields))]  # a topic with other fields in each message
 
     @property
     def chosen_topic(self) -> Topic | None:

@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 import subprocess
+import sys
 from argparse import Namespace
 from collections import Counter
 from typing import Any, NoReturn
@@ -30,6 +31,12 @@ def test_ctrl_c_while_a_command_is_loaded_ends_it_quietly(
     monkeypatch.setattr(main, "import_module", interrupted)
     assert main.main(["topics"]) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    told = subprocess.run([sys.executable, "-m", "glue", "topcs"], capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "did you mean 'topics'?" in told.stderr
 
 
 def test_every_command_stands_in_one_group_of_the_help() -> None:

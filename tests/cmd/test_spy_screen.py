@@ -242,6 +242,21 @@ def test_the_message_and_the_plot_of_the_chosen_topic_are_shown_and_hidden(monke
     on_screen(seen, main)
 
 
+def test_a_topic_with_other_fields_in_each_message_takes_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spy_app, "KEPT_FIELDS", 3)
+    seen = Seen("x")
+
+    async def main(app: SpyApp, tree: TopicTree, pilot: Any) -> None:
+        for number in range(5):
+            value = {"steady": number, f"once{number}": 1}
+            seen.bus.take(6.0 + number, Sample("x", value, 20, "json", "kitchen", "k", 1, 20 + number, 6.0))
+            app.on_topic_tree_chosen()
+        assert [*app.series["x"]] == ["once3", "steady", "once4"]
+        assert app.series["x"]["steady"].values == [0, 1, 2, 3, 4]
+
+    on_screen(seen, main)
+
+
 def test_a_level_that_is_no_topic_has_no_message_and_no_plot() -> None:
     async def main(app: SpyApp, tree: TopicTree, pilot: Any) -> None:
         app.action_show_message()
