@@ -131,11 +131,13 @@ def record_messages(arguments: argparse.Namespace, output: CommandOutput) -> int
                 progress.tell(f"{recorder.messages:,} messages, {recorder.bytes:,} bytes")
         recorder.close()
     text = f"{recorder.messages:,} messages, {recorder.bytes:,} bytes: {printable(arguments.output)}"
+    if recorder.left_out:
+        text += f"; {recorder.left_out:,} messages are left out, of more topics than a file can have"
     if recorder.failure:
         text += f"; it ended early: {recorder.failure}"
     output.event(
         "recorded", text, messages=recorder.messages, bytes=recorder.bytes, file=arguments.output,
-        failure=recorder.failure,
+        left_out=recorder.left_out, failure=recorder.failure,
     )  # fmt: skip
     return common.FAILURE if recorder.failure else common.SUCCESS
 

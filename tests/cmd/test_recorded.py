@@ -140,6 +140,7 @@ class Recorder:
 
     def __init__(self, failure: str = "") -> None:
         self.failure, self.closed = failure, 0
+        self.left_out = 0
 
     def close(self) -> None:
         self.closed += 1
@@ -163,7 +164,7 @@ def test_messages_are_recorded_until_the_end_or_until_the_disk_fails(
         if len(waited) == 2:
             if not failure:
                 raise common.Ended
-            recorder.failure = failure
+            recorder.failure, recorder.left_out = failure, 2
 
     monkeypatch.setattr(record, "open_endpoint", opened)
     monkeypatch.setattr(common, "pause", pause)
@@ -171,7 +172,8 @@ def test_messages_are_recorded_until_the_end_or_until_the_disk_fails(
     assert endpoint.calls == [("record", "a/#", "x.mcap")]
     assert (waited, recorder.closed) == ([1.0, 1.0], 1)
     assert told == ["1,234 messages, 56,789 bytes"] * (2 if failure else 1)
-    more = f"; it ended early: {failure}" if failure else ""
+    left_out = "; 2 messages are left out, of more topics than a file can have"
+    more = f"{left_out}; it ended early: {failure}" if failure else ""
     assert capsys.readouterr().out.splitlines() == [
         "recording a/# in x.mcap; Ctrl-C ends it", f"1,234 messages, 56,789 bytes: x.mcap{more}",
     ]  # fmt: skip
