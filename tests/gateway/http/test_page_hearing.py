@@ -57,8 +57,10 @@ def test_the_page_shows_the_loss_that_was_made_in_each_direction(tmp_path: Path)
                         user.call("POST", "/v1/publish", LINE * 100)
                 ear.wait(MESSAGES)
                 page.show(f"{url}/#endpoints", 1000, 360)
-                door_to_boiler = page.wait(f"{CELL.format(1, 2)}.includes('% lost') && {CELL.format(1, 2)}")
-                boiler_to_door = page.value(CELL.format(2, 1))
+                door_to_boiler, boiler_to_door = [
+                    page.wait(f"{CELL.format(*cell)}.includes('% lost') && {CELL.format(*cell)}")
+                    for cell in ((1, 2), (2, 1))
+                ]
                 if pictures := os.environ.get("GLUE_PICTURES"):
                     page.wait("document.getElementById('state').textContent.includes('live')")
                     page.picture(Path(pictures) / "page-endpoints.png")
