@@ -22,8 +22,9 @@ from glue.simulation.consensus.node import Node
 STORM = 14.0
 """Seconds of faults, about a dozen election timeouts."""
 
-PEACE = 90.0
-"""Seconds until the group must have recovered. The slowest recovery readmits one member after the other."""
+PEACE = 150.0
+"""Seconds until the group must have recovered. The slowest recovery readmits one member after the other, or sends some
+500 entries one by one while every tenth message is lost."""
 
 
 class RunResult(NamedTuple):
