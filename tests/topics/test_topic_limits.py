@@ -275,6 +275,8 @@ def stream(position: int, at: float = 0.0) -> Stream:
      (0.5, 11 + (1 << 20) + 5_000_000, False)],
 )  # fmt: skip
 def test_how_far_an_honest_publisher_can_have_come(after: float, sequence: int, is_believed: bool) -> None:
+    for numbers in ((sequence, sequence), (sequence, 10), (10, sequence)):  # of messages, and of positions
+        assert stream(10, 3.0).is_believable(3.0 + after, True, *numbers, 2) is is_believed
     found = stream(10, 3.0)
     assert found.is_believable(3.0 + after, True, sequence, sequence, 2) is is_believed
     if not is_believed:
@@ -293,6 +295,7 @@ def test_a_stream_of_late_messages_alone_begins_anew_after_ten_seconds() -> None
     assert not any(found.is_wrong(1.0 + 2.5 * step, 5, 1) for step in range(9)), "the same again and again"
     found.begin_anew()
     assert (found.expected, found.last, found.plain, found.refused, found.doubt) == ([0, 0], [0, 0], 0, 0, 0.0)
+    assert all(found.is_believable(401.0, kind, 1 << 40, 1 << 40, 1) for kind in (True, False)), "whatever comes first"
 
 
 def test_16384_gaps_wait_a_second_for_what_was_overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
