@@ -7,7 +7,7 @@ until the client has acknowledged them. After a reconnect those in flight are se
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -120,13 +120,11 @@ class Session:
         self.queued += parcel.run.count
         self.queued_bytes += parcel.run.size
 
-    def withdraw(self, topic: str) -> int:
-        """Forget what waits of a topic; returns how many messages that were."""
-        kept = [parcel for parcel in self.queue if parcel.run.topic != topic]
-        before, self.queue = self.queued, deque(kept)
-        self.queued = sum(parcel.run.count for parcel in kept)
-        self.queued_bytes = sum(parcel.run.size for parcel in kept)
-        return before - self.queued
+    def withdraw(self, topics: Container[str]) -> None:
+        """Forget what waits of some topics."""
+        self.queue = deque(parcel for parcel in self.queue if parcel.run.topic not in topics)
+        self.queued = sum(parcel.run.count for parcel in self.queue)
+        self.queued_bytes = sum(parcel.run.size for parcel in self.queue)
 
     def take(self, now: float, room: int) -> Iterator[tuple[Parcel, Sequence[int]]]:
         """Give packet ids to at most `room` messages that wait; yields runs with their ids, to be sent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -95,9 +96,16 @@ class Subscribing(Routing):
                 self.subscriptions.remove(subscription)
                 self.note_event(session, "unsub", name)
                 self.refuse(now, client, READ, name)
-        for topic in {parcel.run.topic for parcel in session.queue}:
+        waiting: Counter[str] = Counter()
+        for parcel in session.queue:
+            waiting[parcel.run.topic] += parcel.run.count
+        denied = set()
+        for topic, count in waiting.items():
             if not self.may(client, READ, topic):
-                self.refuse(now, client, READ, topic, session.withdraw(topic))
+                self.refuse(now, client, READ, topic, count)
+                denied.add(topic)
+        if denied:
+            session.withdraw(denied)
 
     def refuse(self, now: float, client: Client, action: str, name: str, count: int = 1) -> str:
         """Count and tell that a client may not do something; returns the rule."""

@@ -114,6 +114,19 @@ def test_what_waits_for_a_connected_client_is_left_out_once_it_is_denied(path: P
     assert not bench.broker.sessions["s"].queued
 
 
+def test_what_waits_of_many_denied_topics_is_counted_by_topic_and_goes_at_once(path: Path) -> None:
+    bench = Bench(FileAccess(rules=path, anonymous=True))
+    bench.subscriber(("home/#", 1), ("out/#", 1), clean=False).leave()
+    for topic in ("home/a", "out/a", "home/a", "home/b"):
+        bench.broker.deliver(bench.now, Publish(topic, (topic.encode(),), 1))
+    change(bench, path, "topic out/#\n")
+    back = bench.link()
+    back.send(mqtt.connect("s", clean=False))
+    assert [mqtt.publication(one).payload for one in back.read()[1:]] == [b"out/a"]
+    assert bench.broker.statistics["refused to read"] == 4, "a subscription and three messages"
+    assert not bench.broker.sessions["s"].queued_bytes
+
+
 def test_a_will_that_may_not_be_published_any_more_is_not(path: Path) -> None:
     bench = Bench(FileAccess(rules=path, anonymous=True))
     lost = [bench.connect(name, will=(name, b"gone", 0, False)) for name in ("home/a", "out/a")]
