@@ -38,6 +38,21 @@ def test_the_sessions_of_a_dead_door_are_given_back_after_a_grace(
     assert door.broker.statistics["wills published"] == is_buried
 
 
+def test_a_will_that_was_dropped_is_not_published_when_its_door_dies() -> None:
+    cluster = Cluster(2)
+    dead, door = cluster.doors
+    cluster.connect(dead, "m", clean=False, raw=HOUR, will=("w", b"gone", 1, False)).read()
+    dead.broker.drop_will(dead.broker.sessions["m"])
+    cluster.settle()
+    assert door.shared.replica.wills == {}
+    cluster.kill(dead)
+    for now in (cluster.now, cluster.now + 1.5):
+        door.sweeping.sweep(now, [door.shared.name])
+    cluster.settle()
+    assert door.shared.replica.owners == {mark("m"): ("m", "", 2)}
+    assert door.broker.statistics["wills published"] == 0
+
+
 def test_a_session_whose_end_was_refused_is_looked_at_again() -> None:
     cluster = Cluster(2)
     door, other = cluster.doors

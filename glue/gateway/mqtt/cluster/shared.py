@@ -105,7 +105,7 @@ class Shared:
         """Note an event of a session that this door owns."""
         name, client_id, *more = event
         unit = self.unit_of(str(client_id))
-        if unit is not None and name not in ("will", "away", "end"):  # these are part of leaving
+        if unit is not None and name not in ("away", "end"):  # these are part of leaving
             before = unit.size
             unit.note(str(name), more)
             self.size += unit.size - before

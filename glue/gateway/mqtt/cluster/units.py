@@ -80,6 +80,8 @@ class SessionUnit(Unit):
                 self._patch("in", dict.fromkeys(map(str, numbers), 1))
             case "rel", (number,):
                 self._patch("in", {str(number): None})
+            case "will", (None,):  # another one comes with the claim
+                self.add(Delete(f"w/{self.hash}"))
 
     def _move(self, offset: int) -> None:
         self._progress["next"] = max(offset, self._progress.get("next", 0))
