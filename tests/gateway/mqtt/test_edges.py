@@ -315,6 +315,6 @@ def test_refusals_are_told_once_again_if_they_last_and_never_too_many() -> None:
 def test_what_only_one_client_gets_is_sent_through_the_log_to_it() -> None:
     shared = Shared("life", lambda: 1.0)
     shared.is_ready = True
-    assert shared.add(0.0, Kept(run(1), "from", "only")) == -1
+    assert shared.add(0.0, Kept(run(1), "from", "only", identifiers=(7,))) == -1
     (value,) = [one.value for one in shared.begin() or () if isinstance(one, Set) and one.key.startswith("m/")]
-    assert value[8:10] == ["from", "only"]
+    assert value[8:11] == ["from", "only", [7]]

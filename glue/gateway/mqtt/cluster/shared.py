@@ -120,7 +120,7 @@ class Shared:
 
     def add(self, now: float, kept: Kept) -> int:
         """Send a run to one session, through the log."""
-        self.offer(now, Entry(kept.run, kept.sender, kept.to))
+        self.offer(now, Entry(kept.run, kept.sender, kept.to, kept.identifiers))
         return -1
 
     def read(self, now: float, offset: int, size: int) -> tuple[list[Kept], int]:
