@@ -162,7 +162,8 @@ class Joining:
     # --------------------------------------------------------------------------------- beside the cluster
 
     def is_full(self) -> bool:
-        """Whether publishers are not to be read, as too much waits."""
+        """Whether publishers are not to be read, as too much waits. Then `_read_on` tells when there is room."""
+        self._was_full = self._was_full or self.shared.is_full
         return self.shared.is_full
 
     def wants(self, run: Publish) -> bool:
