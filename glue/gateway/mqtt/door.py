@@ -46,7 +46,6 @@ class Door:
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._waiting: set[Connection] = set()  # publishers that wait for the network
 
     async def listen(self, host: str | None, port: int) -> int:
         """Listen for MQTT over TCP; returns the port. Raises OSError."""
