@@ -143,6 +143,7 @@ class Gateway:
             await door.close()
             if self._joining is not None:
                 await self._joining.close()
+            self._leave()
             raise
         self._sender = asyncio.create_task(self._send(), name="glue mqtt")
         self._system.begin(time.monotonic())
@@ -202,6 +203,11 @@ class Gateway:
             await asyncio.sleep(0.01)
         if sender is not None:
             sender.cancel()
+        self._leave()
+
+    def _leave(self) -> None:
+        """End what the endpoint does for this door: it may go on without it."""
+        self._neighbours.end()
         for subscription in self._subscriptions.values():
             subscription.close()
 

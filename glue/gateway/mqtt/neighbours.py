@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from glue.aio import Endpoint, Subscription
+from glue.aio import Endpoint, Responder, Subscription
 from glue.endpoint.message import Message
 from glue.endpoint.request import Request
 from glue.errors import ClosedError, GlueError
@@ -62,15 +62,20 @@ class Neighbours(Plugin):
         self._successor = ""
         self._new: dict[str, int] = {}  # what is to be announced: client ids and their epochs
         self._stored: dict[str, int] = {}  # the epochs of sessions as this door found them when it began
-        self._subscription: Subscription | None = None
+        self._open: list[Subscription | Responder] = []
 
     def begin(self) -> None:
         """Listen to other doors, and answer them."""
-        self._subscription = self._endpoint.subscribe(CONNECTED, self._other_connected, local=False)
-        self._endpoint.respond(MQTT_DOORS, self._answer)
+        self._open.append(self._endpoint.subscribe(CONNECTED, self._other_connected, local=False))
+        self._open.append(self._endpoint.respond(MQTT_DOORS, self._answer))
         self._broker.may_be_elsewhere = lambda: bool(self._others())
         self._stored = {name: session.epoch for name, session in self._broker.sessions.items() if session.epoch}
         self._new.update(dict.fromkeys(self._stored, 0))
+
+    def end(self) -> None:
+        """Be no door for the others any more: what they hand over would be lost here."""
+        while self._open:
+            self._open.pop().close()
 
     def _others(self) -> list[str]:
         """The other doors."""

@@ -66,7 +66,9 @@ def test_a_door_that_stops_for_good_publishes_the_wills_that_wait() -> None:
         await connect("here", **will)
         assert network.published == []
 
-    assert at_door(main).published == [("gone", b"c", {})] * 2
+    network = at_door(main)
+    assert network.published == [("gone", b"c", {})] * 2
+    assert network.receivers == [], "the endpoint goes on, and is no door for others any more"
 
 
 def test_a_client_gets_what_came_at_its_former_door_after_its_session_was_taken(

@@ -47,8 +47,10 @@ class Network:
         self.receivers.append(Receiver(self, pattern, receive))
         return self.receivers[-1]
 
-    def respond(self, topic: str, answer: Callable[[Any], Any]) -> None:
+    def respond(self, topic: str, answer: Callable[[Any], Any]) -> Receiver:
         self.answer = answer
+        self.receivers.append(Receiver(self, topic, answer))
+        return self.receivers[-1]
 
     async def request_all(self, *asked: Any) -> AsyncIterator[Any]:
         nothing: tuple[Any, ...] = ()

@@ -38,6 +38,7 @@ def test_a_door_that_cannot_have_its_second_port_gives_back_the_first_one() -> N
             with pytest.raises(OSError, match="in use"):
                 await made.start()
         assert made.port
+        assert cast(Network, made.endpoint).receivers == [], "no other door asks this one for sessions"
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", made.port)
         await made.close()
