@@ -74,6 +74,8 @@ class Feed:
             if self._wanted[pattern] <= 0:
                 del self._wanted[pattern], self._began[pattern]
                 self._patterns.remove(pattern, pattern)
+        if any(pattern not in self._wanted for pattern in patterns):
+            self._doubtful = iter(tuple(self._values))
         self._follow()
 
     def release(self, patterns: list[str]) -> None:
@@ -128,7 +130,6 @@ class Feed:
             self._subscriptions[pattern] = self._endpoint.subscribe(pattern, self._receive)
         for pattern in self._subscriptions.keys() - wanted:
             self._subscriptions.pop(pattern).close()
-            self._doubtful = iter(tuple(self._values))
         if not self._subscriptions:
             self._values.clear()  # they would grow old unnoticed
             self._seen.clear()

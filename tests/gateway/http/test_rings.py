@@ -295,6 +295,16 @@ def test_last_values_that_nobody_wants_any_more_give_room_to_others() -> None:
     assert sorted(made._values) == ["a/x", "b"]
 
 
+def test_last_values_give_room_also_where_a_later_pattern_covers_them() -> None:
+    network, made = opened(Limits(last_values=1))
+    made.want(["a/#"])
+    network.publish("a/#", "a/x", 1)
+    made.want(["#"])
+    made.unwant(["a/#"])
+    network.publish("#", "b", 1)
+    assert made.last("b") is not None, "nobody who listened when a/x came listens now"
+
+
 def test_patterns_linger_for_a_minute_and_a_thousand_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     timers: list[tuple[float, Any]] = []
     loop = SimpleNamespace(call_later=lambda after, call: timers.append((after, call)))
