@@ -193,11 +193,12 @@ class Sharing:
     async def _open(self, part: int, lock: Lock) -> None:
         """Begin to deliver where that was not possible before. What fails is tried again, and holds up no other."""
         delivering = self._delivering
-        for id, subscription in list(delivering.subscriptions.items()):
-            if part_of(id) != part or id in delivering.machine.lanes or lock.remaining <= 0:
+        closed = [id for id in delivering.subscriptions if id not in delivering.machine.lanes]
+        for id in closed:
+            if part_of(id) != part or id not in delivering.subscriptions or lock.remaining <= 0:
                 continue
             try:
-                await delivering.open_lanes(subscription)
+                await delivering.open_lanes(delivering.subscriptions[id])
             except (GlueError, OSError, ValueError, TypeError) as error:
                 if id not in self._failing:
                     logger.error("subscription %s waits, as its position cannot be found: %s", id, error)
