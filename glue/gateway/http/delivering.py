@@ -107,7 +107,7 @@ class Delivering:
 
     async def add(self, subscription: Subscription, start: float | str | None = None) -> None:
         """Add a subscription, from now on or from a time (Unix seconds) or "earliest"; returns once it is durable."""
-        await self._whole(self._add(subscription, start))
+        await self._whole(lambda: self._add(subscription, start))
 
     async def _add(self, subscription: Subscription, start: float | str | None) -> None:
         if len(self.subscriptions) >= self._limits.subscriptions:
@@ -130,7 +130,7 @@ class Delivering:
 
     async def change(self, subscription: Subscription) -> bool:
         """Store and use other settings of a subscription; returns whether it is still there."""
-        return await self._whole(self._change(subscription))
+        return await self._whole(lambda: self._change(subscription))
 
     async def _change(self, subscription: Subscription) -> bool:
         if subscription.id not in self.subscriptions:
@@ -141,18 +141,18 @@ class Delivering:
 
     async def remove(self, id: str) -> None:
         """End a subscription, and forget it."""
-        await self._whole(self._remove(id))
+        await self._whole(lambda: self._remove(id))
 
     async def _remove(self, id: str) -> None:
         await self.store.put(id, None)
         await self.forget(id)
 
-    async def _whole(self, work: Coroutine[Any, Any, Result]) -> Result:
+    async def _whole(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """Make a change behind those before, and to its end: also if the client goes that wants it."""
 
         async def alone() -> Result:
             async with self._changing:
-                return await work
+                return await work()
 
         task = asyncio.create_task(alone(), name="glue http subscription")
         self._changes.add(task)
