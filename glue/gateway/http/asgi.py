@@ -122,15 +122,19 @@ async def _body_of(scope: Scope, receive: Receive, gone: asyncio.Event) -> Async
 async def _body(
     receive: Receive, gone: asyncio.Event, first: MutableMapping[str, Any] | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield the body of a request as it comes. Raises ConnectionError if the client goes before its end."""
+    """Yield the body of a request as it comes, from its `first` message on if that is here already.
+
+    Raises ConnectionError if the client goes before the end of the body.
+    """
+    message = first or await receive()
     while True:
-        message, first = first or await receive(), None
         if message["type"] == "http.disconnect":
             gone.set()
             raise ConnectionError("the client went before the end of its body")
         yield message.get("body", b"")
         if not message.get("more_body", False):
             return
+        message = await receive()
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -30,9 +30,7 @@ async def create(door: Door, rights: Rights, request: web.Request) -> web.Respon
     if topic not in delivering.store.topics:
         if len(delivering.store.topics) >= door.limits.subscriptions:
             raise ProblemError(409, f"there are {door.limits.subscriptions} topics already")
-        await delivering.journal.want(
-            topic
-        )  # first: the next life of the door could not begin with what it cannot keep
+        await delivering.journal.want(topic)  # first: a door cannot start with a stored topic that it cannot keep
         await delivering.store.create(topic)
     return answer({"topic": topic})
 

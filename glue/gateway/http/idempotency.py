@@ -1,8 +1,8 @@
 """Keys of requests that may come again: the second one gets the answer of the first, for a day, also after a restart.
 
 Each answered key is a line in a file that is only appended to, and written anew when half of it is old. A request with
-a key in use waits for the first answer. A client that goes does not end the work of its request: it may well ask again,
-and must not publish twice. Between the moment that the log has a message and the moment that the line is
+a key in use waits for the first answer. A client that goes does not end the work of its request: it may well ask
+again, and must not publish twice. Between the moment that the log has a message and the moment that the line is
 written, a crash lets the message be published twice.
 """
 
