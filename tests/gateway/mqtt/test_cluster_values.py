@@ -178,7 +178,7 @@ def test_a_session_that_is_not_owned_is_not_noted() -> None:
     assert (store.unit_of("s"), store.noted, store.size, store.is_pending) == (None, 0, 0, False)
     store.claims["s"] = 5
     assert store.owner("s") == ("s", "life", 5)
-    for name in ("will", "away", "end"):
+    for name in ("away", "end"):
         store.note(name, "s", 5)
     first = store.unit_of("s")
     assert first is not None
