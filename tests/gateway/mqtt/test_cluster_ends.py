@@ -53,6 +53,39 @@ def test_a_will_that_was_dropped_is_not_published_when_its_door_dies() -> None:
     assert door.broker.statistics["wills published"] == 0
 
 
+def test_a_retained_message_leaves_the_cluster_once_its_lifetime_is_over() -> None:
+    cluster = Cluster(2)
+    door, other = cluster.doors
+    publisher = cluster.connect(door, "p")
+    for number, (topic, lifetime) in enumerate((("short", 60), ("long", 3_000), ("renewed", 60)), 1):
+        raw = b"\x02" + lifetime.to_bytes(4, "big")
+        publisher.send(mqtt.publish(topic, b"kept", 1, number, retain=True, version=5, raw=raw))
+    cluster.settle()
+    publisher.send(mqtt.publish("renewed", b"new", 1, 4, retain=True, version=5))
+    cluster.settle()
+    cluster.pass_time(61.0)
+    assert sorted(other.shared.replica.retained.values()) == ["long", "renewed"]
+    assert sorted(run.topic for run in other.broker.retained) == ["long", "renewed"]
+    cluster.pass_time(3_001.0)
+    assert sorted(cluster.open().shared.replica.retained.values()) == ["renewed"]
+
+
+def test_a_retained_message_that_is_renewed_as_it_ends_stays() -> None:
+    cluster = Cluster(1)
+    (door,) = cluster.doors
+    publisher = cluster.connect(door, "p")
+    publisher.send(mqtt.publish("t", b"old", 1, 1, retain=True, version=5, raw=b"\x02\0\0\0\x3c"))
+    cluster.settle()
+    cluster.now += 61.0
+    door.advance(cluster.now)
+    door.broker.is_chosen = True
+    publisher.send(mqtt.publish("t", b"new", 1, 2, retain=True, version=5))
+    door.sweeping.sweep(cluster.now, [door.shared.name])
+    cluster.settle()
+    assert [run.payloads[0] for run in door.broker.retained] == [b"new"]
+    assert door.shared.replica.overdue == {}
+
+
 def test_a_session_whose_end_was_refused_is_looked_at_again() -> None:
     cluster = Cluster(2)
     door, other = cluster.doors

@@ -30,6 +30,7 @@ from glue.gateway.mqtt.cluster.keys import (
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.stored import read_run_value
 from glue.gateway.mqtt.subscriptions import shared_parts
+from glue.gateway.mqtt.timers import Timers
 from glue.model.state import Change
 from glue.topics.index import Index
 
@@ -68,6 +69,8 @@ class Replica:
         self.doors: dict[int, str] = {}
         self.batches: dict[int, int] = {}
         self.retained: dict[str, str] = {}
+        self.overdue: dict[str, bytes] = {}
+        """Retained messages whose lifetime is over, as `expire` found it: their values as JSON, by hash."""
         self.patterns: dict[str, int] = {}
         """How many subscriptions use each topic filter."""
         self.messages = self.bytes = 0
@@ -82,6 +85,7 @@ class Replica:
         self._entries: dict[int, Entry] = {}
         self._offsets: list[int] = []  # of entries, also of some that are gone
         self._by_key: dict[str, int] = {}
+        self._lifetimes = Timers()  # of retained messages, by hash
 
     # ----------------------------------------------------------------------------------------- sessions
 
@@ -179,7 +183,7 @@ class Replica:
         elif kind == "d":
             self._set(self.doors, int(rest), value if value is None else check_text(value))
         elif kind == "r":
-            return self._retain(now, rest, value)
+            return self._retain(now, rest, change)
         return ()
 
     @staticmethod
@@ -203,12 +207,17 @@ class Replica:
             self._index.add(pattern, hash)
         self._set(self._filters, hash, after or None)
 
-    def _retain(self, now: float, hash: str, value: Any) -> Iterable[Event]:
-        if value is None:
+    def _retain(self, now: float, hash: str, change: Change) -> Iterable[Event]:
+        self.overdue.pop(hash, None)
+        self._lifetimes.call_off(hash)
+        document = change.document
+        if document is None:
             topic = self.retained.pop(hash, None)
             return () if topic is None else (Kept(Publish(topic, (b"",), 0, True)),)
-        run = read_run_value(value, now - self._wall_clock())
+        run = read_run_value(change.value, now - self._wall_clock())
         self.retained[mark(run.topic)] = run.topic
+        if run.expires < float("inf"):
+            self._lifetimes.at(run.expires, lambda now: self.overdue.update({hash: document}), hash)
         return (Kept(run),)
 
     def _add(self, entry: Entry) -> None:
@@ -231,6 +240,10 @@ class Replica:
             self._offsets = [offset for offset in self._offsets if offset in self._entries]
 
     # ---------------------------------------------------------------------------------------- clearing
+
+    def expire(self, now: float) -> None:
+        """Find the retained messages whose lifetime is over."""
+        self._lifetimes.advance(now)
 
     def is_done(self, now: float, entry: Entry) -> bool:
         """Whether no session needs a run any more."""

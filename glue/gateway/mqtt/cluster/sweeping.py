@@ -12,11 +12,14 @@ from collections import Counter
 from collections.abc import Collection
 from functools import partial
 from heapq import nsmallest
+from itertools import islice
+
+import orjson
 
 from glue.gateway.mqtt.cluster.broker import ClusterBroker
 from glue.gateway.mqtt.cluster.keys import Owner
 from glue.gateway.mqtt.cluster.units import Done, Unit, forget, guarded
-from glue.model.state import Delete, Update
+from glue.model.state import Delete, Expect, Update
 
 INTERVAL = 0.5
 """Seconds between two sweeps."""
@@ -26,7 +29,7 @@ GRACE = 1.5
 the first one does the work if it can."""
 
 TOGETHER, CLEARED = 200, 800
-"""Sessions changed, and messages removed, in a sweep."""
+"""Sessions changed, and as many retained messages removed; and other messages removed, in a sweep."""
 
 
 class Sweeping:
@@ -37,7 +40,7 @@ class Sweeping:
         self._shared = broker.shared
         self._missing: dict[str, float] = {}  # since when a door is unknown
         self._odd: set[tuple[str, int]] = set()  # own sessions without a connection, at the last sweep
-        self._proposed: set[str] = set()  # sessions whose change is under way
+        self._proposed: set[str] = set()  # sessions and retained messages whose change is under way
         self._drops = 0  # how often the door had been cut off then
         self._clearing = -1  # how often the door had been cut off when it proposed to remove messages; -1: it did not
 
@@ -78,17 +81,19 @@ class Sweeping:
             self._make_room(now)
         if broker.is_chosen and self._clearing != shared.drops:
             self._clear(now)
+        if broker.is_chosen:
+            self._expire(now)
 
-    def _propose(self, hash: str, unit: Unit, then: Done = lambda now: None) -> None:
-        """Propose a change of a session; `then` is called once it is committed."""
-        self._proposed.add(hash)
-        unit.committed = partial(self._settled, hash, then)
-        unit.refused = partial(self._settled, hash, lambda now: None)
+    def _propose(self, name: str, unit: Unit, then: Done = lambda now: None) -> None:
+        """Propose a change of a session or a retained message; `then` is called once it is committed."""
+        self._proposed.add(name)
+        unit.committed = partial(self._settled, name, then)
+        unit.refused = partial(self._settled, name, lambda now: None)
         self._shared.propose(unit)
         self._shared.is_urgent = True
 
-    def _settled(self, hash: str, then: Done, now: float) -> None:
-        self._proposed.discard(hash)
+    def _settled(self, name: str, then: Done, now: float) -> None:
+        self._proposed.discard(name)
         then(now)
 
     def _has(self, owner: Owner) -> bool:
@@ -164,6 +169,17 @@ class Sweeping:
 
     def _cleared(self, now: float) -> None:
         self._clearing = -1
+
+    def _expire(self, now: float) -> None:
+        """Remove retained messages whose lifetime is over, which gives room to others."""
+        replica = self._shared.replica
+        replica.expire(now)
+        for hash, document in islice(replica.overdue.items(), TOGETHER):
+            key = f"r/{hash}"
+            if key not in self._proposed:
+                unit = Unit([Expect(key, orjson.loads(document))], [Delete(key)])
+                unit.size += len(document)
+                self._propose(key, unit)
 
     def _shorten(self, now: float) -> None:
         """Drop the oldest messages of sessions for which too many wait."""
