@@ -34,7 +34,7 @@ def is_own_page(request: Request) -> bool:
     """
     hosts = [_host_of(origin) for origin in request.headers.get_all("Origin")]
     own = [_host_of(f"//{host}") for host in request.headers.get_all("Host")]
-    return all(is_loopback(host) or (is_address(host) and own == [host]) for host in hosts)
+    return all(_is_loopback(host) or (_is_address(host) and own == [host]) for host in hosts)
 
 
 def _host_of(url: str) -> str:
@@ -44,7 +44,7 @@ def _host_of(url: str) -> str:
         return ""
 
 
-def is_address(host: str) -> bool:
+def _is_address(host: str) -> bool:
     """Whether a host is an address, and no name."""
     try:
         ip_address(host)
@@ -53,9 +53,9 @@ def is_address(host: str) -> bool:
     return True
 
 
-def is_loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     """Whether a host is this machine for everybody."""
-    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
 class WebsocketConnection(Connection):

@@ -29,7 +29,7 @@ GRACE = 1.5
 the first one does the work if it can."""
 
 TOGETHER, CLEARED = 200, 800
-"""Sessions changed, and as many retained messages removed; and other messages removed, in a sweep."""
+"""Most in a sweep: sessions changed, and as many retained messages removed; and other messages removed."""
 
 
 class Sweeping:
