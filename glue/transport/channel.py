@@ -128,18 +128,19 @@ class Channel(ChannelState):
         self.statistics["frames expired unsent"] += len(pending.item.bodies)
         self.outcomes.expired(self.members, pending.item)
 
-    def _end(self, pending: PendingMessage) -> None:
-        """The message that was at the head of the queue is wholly sent, or will not be."""
+    def _end(self, pending: PendingMessage, stop: int | None = None) -> None:
+        """All up to this message is sent, or will not be; or, with `stop`, all of it lies before this sequence."""
         for barrier in pending.ends:
-            barrier.stop = self.next
+            barrier.stop = self.next if stop is None else stop
 
     def barrier(self) -> Barrier:
         """All that was handed to this channel until now."""
         if not self._queue:
             return Barrier(self.number, self.members, self.handed_over, self.next)
-        barrier = Barrier(self.number, self.members, self.handed_over, None)
-        self._queue[-1].ends += (barrier,)
-        return barrier
+        newest = self._queue[-1]
+        if not newest.ends:
+            newest.ends = (Barrier(self.number, self.members, self.handed_over, None),)
+        return newest.ends[0]
 
     def _waits(self, pending: PendingMessage) -> bool:
         """Whether the message must wait for other channels, so as not to overtake."""
@@ -320,14 +321,20 @@ class Channel(ChannelState):
         return before - self.messages
 
     def _withdraw(self, pending: PendingMessage) -> None:
-        """Take a message out of the queue, and let its barriers keep the order of those before it and after it."""
+        """Take a message for a single peer out of the queue; its barriers keep the order of those around it."""
         place = self._queue.index(pending)
         del self._queue[place]
         if place:
-            self._queue[place - 1].ends += pending.ends
+            before = self._queue[place - 1]
+            if before.offset:  # all the rest of it will be sent
+                self._end(pending, self.next + len(before.item.bodies) - before.offset)
+            else:
+                before.ends += pending.ends
             pending.ends = ()
         if place < len(self._queue):
-            self._queue[place].barriers += pending.barriers
+            after = self._queue[place].barriers
+            known = {barrier.number for barrier in after}  # a later barrier of a channel stands for the earlier ones
+            after += [one for one in pending.barriers if one.number not in known and one.holds(self.members)]
 
     # -------------------------------------------------------------------------------------------- members
 
@@ -373,6 +380,8 @@ class Channel(ChannelState):
             item = rest(peer, pending.item, pending.offset)
             item.expires = math.inf if pending.offset else pending.item.expires
             other.submit(pending.since, item, [*pending.barriers])
+            if pending.offset:  # barriers may end with it, too
+                self.handed_over[peer] = other.barrier()
             for barrier in pending.ends:
                 barrier.handed_over[peer] = other.barrier()
         self.remove(peer, None)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from glue.contract import NORMAL, URGENT, Outbound, PeerSleeps
 from glue.transport import sleepers
+from glue.transport.barrier import Barrier
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
 from tests.transport.sent import NOW, Sent
@@ -61,6 +64,32 @@ def test_what_gives_way_leaves_the_order_to_the_others(monkeypatch: pytest.Monke
     say(wire, b"2" + LARGE, normal, urgent)
     say(wire, b"3" + LARGE, urgent, normal)
     assert [body[:1] for body in wake(wire)] == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_what_gives_way_for_long_leaves_nothing_behind(is_begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sleepers, "HELD_FOR_ONE", 10_000)
+    wire = Wire(2)
+    urgent, normal = flow(wire, 1, priority=URGENT), flow(wire, 1, priority=NORMAL)
+    wire.tell(wire.ids[0], PeerSleeps(wire.ids[1], 0))
+    begun = [b"begun"] * (1000 if is_begun else 0)
+    if begun:
+        wire.loses = lambda destination, entry: True
+        wire.send(wire.ids[0], Outbound(urgent[0], [*begun], priority=URGENT))
+    wire.tell(wire.ids[0], PeerSleeps(wire.ids[1], 1))
+    for number in range(100):
+        wire.run(0.001)
+        say(wire, b"%d" % (2 * number) + LARGE, urgent, normal)
+        wire.run(0.001)
+        say(wire, b"%d" % (2 * number + 1) + LARGE, normal, urgent)
+    gc.collect()
+    barriers = [one for one in gc.get_objects() if one.__class__ is Barrier]
+    assert len(barriers) < 30
+    wire.loses = lambda destination, entry: False
+    left = [body.replace(LARGE, b"") for body in wake(wire)]
+    assert left[: len(begun)] == begun
+    assert [int(body) for body in left[len(begun) :]] == [*range(200 - len(left) + len(begun), 200)]
+    assert len(left) > len(begun) + 2 or is_begun
 
 
 def test_what_goes_another_way_keeps_its_age_and_its_end() -> None:
