@@ -259,8 +259,6 @@ class Running(Partitions):
         runtime = self.runtime
         runtime.statistics["receivers fenced off"] += 1
         with runtime.lock:
-            if mail.__class__ in (Wake, TimerMail):
-                self._to_wake[activation.id] = self._clock()
             activation.forget()
             if activation.epoch != GONE:
                 del self.activations[activation.id]
@@ -270,9 +268,13 @@ class Running(Partitions):
             self._hand_back(activation)
 
     def again(self, activation: Activation, item: Any, error: BaseException) -> None:
-        """Hand a message back to its sender; a local message goes by the outbox, at the end of its route."""
+        """Hand a message back to its sender; a local message goes by the outbox, at the end of its route.
+
+        Timers are read again at the next tick. The caller holds the lock.
+        """
         kind = item.__class__
         if kind in (Wake, TimerMail):
+            self._to_wake[activation.id] = self._clock()
             return
         if kind in MAILS and item.batch is not None:
             settle(item, AgainError(str(error)), None)

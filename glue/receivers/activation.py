@@ -167,10 +167,10 @@ class Activation:
         values = document.get("state")
         self.state = State(values) if values else None
         self.seen = document.get("seen")
-        self.receiver = receiver = self.surroundings.factory()
-        context = self._begin(None)
         durable = document.get("timers") or ()
         self.unarmed = min([due for due, _ in durable], default=inf) - self.surroundings.unix_time()
+        self.receiver = receiver = self.surroundings.factory()
+        context = self._begin(None)
         activate = getattr(receiver, "activate", None)
         try:
             returned = None if activate is None else activate(context)

@@ -307,6 +307,40 @@ def test_a_receiver_with_durable_timers_is_woken_until_its_store_works() -> None
     assert desk.got == [("x", "ring")]
 
 
+def test_a_durable_timer_rings_although_the_store_failed_at_a_message_before_it() -> None:
+    desk, shelf = Desk(), Shelf()
+    shelf.timed = ["x"]
+    shelf.documents["x"] = {"timers": [[1105.0, "ring"]]}
+    serving(desk, shelf)
+    shelf.error, desk.held = OSError("away"), []
+    desk.deliver(batch(1, 1, ("x", {"keep": 5})))
+    desk.run()
+    desk.tick(5.0)
+    (resume,) = desk.held
+    shelf.error = desk.held = None
+    resume(None, None)
+    desk.tick()
+    desk.tick()
+    assert desk.got == [("x", {"keep": 5}), ("x", "ring")], "though its sender does not send the first one again"
+
+
+def test_a_receiver_with_durable_timers_that_cannot_be_made_is_tried_again() -> None:
+    desk, shelf, made = Desk(), Shelf(), []
+
+    def fail() -> None:
+        made.append(desk.time)
+        raise OSError("not now")
+
+    kind = serving(desk, shelf)
+    shelf.documents["x"] = {"timers": [[1101.0, "ring"]]}
+    kind.factory = fail
+    kind.wake("x")
+    desk.run()
+    for _ in range(11):
+        desk.tick(1.0)
+    assert made == [100.0, 105.0, 110.0]
+
+
 @pytest.mark.parametrize("change", ["stop", "reset"])
 def test_a_durable_timer_rings_although_a_message_that_failed_took_it_back(change: str) -> None:
     desk, shelf, rung = Desk(), Shelf(), []
