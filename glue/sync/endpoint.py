@@ -124,6 +124,7 @@ class Endpoint(
         self._end_consuming()
         self._end_keeping(max(timeout, LINGER))
         self._driver.close(timeout)
+        self._end_keeping(FAREWELL)  # of keepers that began meanwhile
         subscriptions = self._subscriptions.copy()
         for subscription in subscriptions:
             subscription.close()

@@ -98,6 +98,12 @@ class SyncKeeping(RecordMethods[WaitingReceipt]):
         with self._keeping_lock:
             super()._close_keeper(keeper)
 
+    def _end_keeping(self, timeout: float) -> None:
+        with self._keeping_lock:
+            writers = self._writers  # with that of a keeper which another thread has just begun
+        for writer in (writers or {}).values():
+            writer.close(timeout)
+
     def wait_for_keepers(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` endpoints keep a topic on their disks; whether they did in time."""
         durability = self._core.durability

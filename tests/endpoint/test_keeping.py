@@ -14,6 +14,7 @@ import pytest
 import glue
 import glue.aio
 from glue.drivers.directory import FileDirectory
+from glue.drivers.leader import ThreadDriver
 from glue.endpoint.receipt import Receipt
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.consensus import SimulatedDisk
@@ -293,6 +294,22 @@ def test_threads_that_begin_and_end_keepers_at_once_share_the_log_of_a_directory
         assert {*endpoint._keepers} == {*keepers}
         [*threads.map(glue.Keeper.close, keepers)]
         assert endpoint._keepers == ()
+
+
+def test_a_keeper_that_another_thread_begins_while_its_endpoint_closes_leaves_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with glue.Endpoint("keeper", **private_network()) as endpoint:
+        endpoint.keep("a/#", data_dir=tmp_path / "a")
+        close: Any = ThreadDriver.close
+
+        def begin_and_close(*given: Any) -> None:
+            endpoint.keep("b/#", data_dir=tmp_path / "b")
+            close(*given)
+
+        monkeypatch.setattr(ThreadDriver, "close", begin_and_close)
+    for name in "ab":
+        FileDirectory(tmp_path / name).close()
 
 
 def test_a_loop_keeps_and_waits_likewise(tmp_path: Path) -> None:
