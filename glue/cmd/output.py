@@ -14,7 +14,6 @@ import base64
 import codecs
 import io
 import json
-import math
 import os
 import sys
 import threading
@@ -110,22 +109,33 @@ class CommandOutput:
 def _encoded(event: dict[str, Any]) -> str:
     """Encode an event as JSON; of a payload that JSON cannot carry, what a codec decoded, it has the texts."""
     try:
-        return json.dumps(event, default=str, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):  # a key that is no text, a number that is none, or too deep
-        return json.dumps(_plain(event, 0), default=str)
+        return json.dumps(event, default=_text, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):  # such as a key that is no text, a NaN, or lists without end
+        return json.dumps(_plain(event, ()))
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """Return a value that JSON can carry."""
-    if isinstance(value, float) and not math.isfinite(value):
+def _plain(value: Any, around: tuple[int, ...]) -> Any:
+    """Return a value that JSON can carry. `around` has the ids of what it is in; a list may be in itself."""
+    if isinstance(value, (dict, list, tuple)):
+        if len(around) > DEPTH or id(value) in around:
+            return brief(value)
+        around = (*around, id(value))
+        if isinstance(value, dict):
+            return {_text(key): _plain(inner, around) for key, inner in value.items()}
+        return [_plain(inner, around) for inner in value]
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return _text(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    """Return the text of any value. Not all have one: `str` refuses integers of more than 4,300 digits."""
+    try:
         return str(value)
-    if not isinstance(value, (dict, list, tuple)):
-        return value
-    if depth > DEPTH:
+    except Exception:
         return brief(value)
-    if isinstance(value, dict):
-        return {str(key): _plain(inner, depth + 1) for key, inner in value.items()}
-    return [_plain(inner, depth + 1) for inner in value]
 
 
 def printable(text: str, length: int = SHOWN_LENGTH) -> str:

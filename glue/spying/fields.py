@@ -71,11 +71,13 @@ def value_lines(value: Any) -> list[str]:
 
 
 def brief(value: Any) -> str:
-    """The representation of any value; of a deep one only its outside."""
-    try:
-        return repr(value)
-    except Exception:  # too deep, or the class's own affair
-        return reprlib.repr(value)
+    """The representation of any value; of one that is too deep, or has too large an integer, only its outside."""
+    for represent in (repr, reprlib.repr):
+        try:
+            return represent(value)
+        except Exception:  # such as a recursion, or the class's own affair
+            continue
+    return object.__repr__(value)
 
 
 def _hex(data: bytes, place: int) -> str:

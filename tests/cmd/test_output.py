@@ -6,12 +6,17 @@ import datetime
 import io
 import json
 import os
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from glue.cmd.output import STYLES, CommandOutput, payload_fields, payload_text, printable, table
 from tests.cmd.prepared import Screen, people, programs
+
+HUGE = 10**5000
+LOOP: list[Any] = []
+LOOP += [LOOP, LOOP]
 
 
 def said(as_json: bool, **fields: Any) -> str:
@@ -79,6 +84,8 @@ def test_programs_are_told_how_bytes_are_written() -> None:
         ({b"k": {2: 1.5}}, {"b'k'": {"2": 1.5}}),
         ([1.0, float("nan"), float("-inf")], [1.0, "nan", "-inf"]),
         ({"at": datetime.date(2026, 11, 29)}, {"at": "2026-11-29"}),
+        ([Fraction(1, 3), {None: float("nan")}], ["1/3", {"None": "nan"}]),
+        (LOOP, ["[[...], [...]]", "[[...], [...]]"]),
     ],
 )
 def test_payloads_of_codecs_are_told_to_programs_as_json(payload: object, told: object) -> None:
@@ -88,6 +95,12 @@ def test_payloads_of_codecs_are_told_to_programs_as_json(payload: object, told: 
     stream = io.StringIO()
     CommandOutput(stream, True, lambda: None, "endpoint").event("message", None, **payload_fields(payload))
     assert json.loads(stream.getvalue(), parse_constant=refuse)["payload"] == told
+
+
+def test_integers_that_python_does_not_write_end_no_command() -> None:
+    for payload in (HUGE, [HUGE], {HUGE: 1}, Fraction(HUGE), [float("nan"), Fraction(HUGE)]):
+        assert payload_text(payload)
+        assert json.loads(said(True, payload=payload))["event"] == "thing"
 
 
 def test_a_payload_that_is_nested_without_end_is_told_as_far_as_it_goes() -> None:
