@@ -78,7 +78,7 @@ class Ring:
 
         Raises InterfaceError if the process lacks the right to capture, or the interface does not exist.
         """
-        self._name = interface
+        self._name, self._index = interface, 0
         self.dropped = 0
         """Frames that the kernel dropped because the ring was full."""
         try:
@@ -108,9 +108,9 @@ class Ring:
         opened.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("=7I", *request))
         if _type_of(interface) == ETHERNETS[1]:
             opened.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)  # loopback would deliver every frame twice
-        index = socket.if_nametoindex(interface)
+        self._index = socket.if_nametoindex(interface)
         if promiscuous:
-            membership = struct.pack("=iHH8s", index, PACKET_MR_PROMISC, 0, b"")
+            membership = struct.pack("=iHH8s", self._index, PACKET_MR_PROMISC, 0, b"")
             opened.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership)
         opened.bind((interface, ALL_PROTOCOLS))
 
@@ -121,15 +121,14 @@ class Ring:
     def read(self, timeout: float, write: Write) -> int:
         """Wait up to `timeout` seconds, pass all available frames to `write`, and return how many.
 
-        `write` has the parameters of `Recording.write`. The frame is valid until `write` returns.
+        `write` has the parameters of `Recording.write`. The frame is valid until `write` returns. Raises InterfaceError
+        once the interface is gone.
         """
         frames = 0
         if not self._ready():
             select.select([self._socket], [], [], timeout)
-            if not self._ready():  # an error, as of an interface that went down, would end each wait until it is read
-                error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                if error:
-                    logger.warning("%s: %s; the capture goes on when it is up again", self._name, os.strerror(error))
+            if not self._ready():
+                self._look()
         for _ in range(BLOCKS):
             if not self._ready():
                 break
@@ -138,6 +137,17 @@ class Ring:
             _STATUS.pack_into(self._view, start + 8, TAKEN)
             self._current = (self._current + 1) % BLOCKS
         return frames
+
+    def _look(self) -> None:
+        """Read the socket's error, as of an interface that went down: until then it would end each wait."""
+        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not error:
+            return
+        try:
+            socket.if_indextoname(self._index)
+        except OSError:
+            raise InterfaceError(f"{self._name}: the interface is gone, and the capture with it") from None
+        logger.warning("%s: %s; the capture goes on when it is up again", self._name, os.strerror(error))
 
     def _ready(self) -> bool:
         return bool(_STATUS.unpack_from(self._view, self._current * BLOCK + 8)[0] & OURS)

@@ -150,10 +150,9 @@ class SpyApp(App[None]):
             known = self.seen.bus.topics.get(name)
             if known is not None:
                 for path, number in numbers(value_of(known)).items():
-                    series = fields[path] = fields.pop(path, Series())
-                    series.add(known.received_at, number)
-                while len(fields) > KEPT_FIELDS:
-                    del fields[next(iter(fields))]  # a topic with other fields in each message
+                    fields.setdefault(path, Series()).add(known.received_at, number)
+                while len(fields) > KEPT_FIELDS:  # a topic with other fields in each message
+                    del fields[min(fields, key=lambda path: fields[path].points[-1][0])]
 
     @property
     def chosen_topic(self) -> Topic | None:

@@ -49,7 +49,7 @@ def blocking(text: str, ports: Iterable[int]) -> tuple[str, ...]:
                 continue
             if chain.policy:
                 policies[chain.hook] = chain.policy
-            for line, is_own in _reached(name, table, set()):
+            for line, is_own in _reached(name, table, wanted, set()):
                 if not _concerns(line, wanted):
                     continue
                 if DROPPING.search(line) and not SELDOM.search(line) and chain.hook not in accepting:
@@ -85,27 +85,29 @@ def _tables(text: str) -> Iterator[dict[str, _Chain]]:
     yield table
 
 
-def _reached(name: str, table: dict[str, _Chain], seen: set[str]) -> Iterator[tuple[str, bool]]:
-    """The rules of a chain and of those that it jumps to, each with whether it is the chain's own."""
+def _reached(name: str, table: dict[str, _Chain], ports: set[int], seen: set[str]) -> Iterator[tuple[str, bool]]:
+    """The rules of a chain and of those that it jumps to with these ports, each with whether it is the chain's own."""
     seen.add(name)
     for line in table[name].rules:
         jump = JUMP.search(line)
         if jump is None or jump[1] not in table:
             yield line, True
-        elif jump[1] not in seen and not OTHERS.search(line):
-            yield from [(inner, False) for inner, _ in _reached(jump[1], table, seen)]
+        elif jump[1] not in seen and _takes(line, ports):
+            yield from [(inner, False) for inner, _ in _reached(jump[1], table, ports, seen)]
 
 
 def _concerns(line: str, ports: set[int]) -> bool:
     """Whether a rule is about UDP in general, one of these ports, or multicast."""
     line = ANSWER.sub("", line)
-    if OTHERS.search(line):
+    if not _takes(line, ports):
         return False
-    if written := PORTS.findall(line):
-        return any(_numbers(one) & ports for one in written)
-    if MULTICAST.search(line):
-        return True
-    return not re.search(r"(-s|-d|saddr|daddr) ", line)
+    return bool(PORTS.search(line) or MULTICAST.search(line)) or not re.search(r"(-s|-d|saddr|daddr) ", line)
+
+
+def _takes(line: str, ports: set[int]) -> bool:
+    """Whether a rule takes UDP with one of these ports, from some address to some address."""
+    written = PORTS.findall(line)
+    return not OTHERS.search(line) and (not written or any(_numbers(one) & ports for one in written))
 
 
 def _is_narrow(line: str) -> bool:

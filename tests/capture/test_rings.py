@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -125,7 +125,8 @@ def test_an_interface_that_goes_down_is_told_once_and_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened, _ = ring(monkeypatch)
-    opened._name = "eth7"
+    opened._name, opened._index = "eth7", 7
+    monkeypatch.setattr(socket, "if_indextoname", {7: "eth7"}.__getitem__)
     opened._socket.errors.append(errno.ENETDOWN)
     ended_early: list[bool] = []
     monkeypatch.setattr(select, "select", lambda *_: ended_early.append(bool(opened._socket.errors)))
@@ -133,6 +134,19 @@ def test_an_interface_that_goes_down_is_told_once_and_waited_for(
         assert opened.read(0.5, lambda *_: None) == 0
     assert ended_early == [True, False, False]
     assert caplog.messages == ["eth7: Network is down; the capture goes on when it is up again"]
+
+
+def test_a_capture_ends_when_its_interface_is_gone_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(index: int) -> NoReturn:
+        raise OSError(errno.ENXIO, f"no interface {index}")
+
+    opened, _ = ring(monkeypatch)
+    opened._name, opened._index = "eth7", 7
+    opened._socket.errors.append(errno.ENETDOWN)
+    monkeypatch.setattr(select, "select", lambda *_: None)
+    monkeypatch.setattr(socket, "if_indextoname", absent)
+    with pytest.raises(glue.InterfaceError, match="eth7: the interface is gone"):
+        opened.read(0.5, lambda *_: None)
 
 
 def test_drops_add_up_and_closing_releases_all(monkeypatch: pytest.MonkeyPatch) -> None:

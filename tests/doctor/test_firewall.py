@@ -119,5 +119,12 @@ def test_a_chain_that_is_jumped_to_hurts_where_it_names_a_port() -> None:
     assert blocking(listing.replace("-A INPUT -j ufw-before-input", ""), PORTS) == ()
 
 
+def test_a_chain_that_other_ports_jump_to_opens_none_of_ours() -> None:
+    jump = "-A INPUT -p udp -m udp --dport %s -j trusted\n-A trusted -j ACCEPT\nCOMMIT"
+    listing = HEAD.replace(":INPUT ACCEPT", ":INPUT DROP")
+    assert blocking(listing + jump % "53", PORTS) == (":INPUT DROP [0:0]",)
+    assert blocking(listing + jump % "37000:38000", PORTS) == ()
+
+
 def test_nonsense_hurts_nobody() -> None:
     assert blocking("drop drop drop\n\x00\n-j DROP\n", PORTS) == ()

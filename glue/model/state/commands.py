@@ -141,7 +141,7 @@ def encode_command(command: Command) -> bytes:
         raise ModelError(f"{len(command.operations)} operations; expected 1 to {COMMAND_OPERATIONS}")
     operations = [_written(operation) for operation in command.operations]
     encoded = orjson.dumps([command.session, command.serial, command.answered, operations])
-    if len(encoded) > COMMAND_LIMIT and not command.session:  # checked before it has numbers
+    if len(encoded) > COMMAND_LIMIT and not command.session:  # a session has checked it before it numbered it
         raise ModelError(f"a transaction of {len(encoded)} bytes; at most {COMMAND_LIMIT}: divide it")
     return encoded
 
@@ -163,7 +163,7 @@ def _written(operation: Operation) -> list[Any]:
             return ["?", check_key(key)] if operation.absent else ["?", check_key(key), _json(operation.value, key)]
         case ExpectRevision(key, revision):
             if revision.__class__ is not int or not 0 <= revision < COUNTER_LIMIT:
-                raise ModelError(f"the revision of key {key!r:.80}: {revision!r:.80}; expected a whole number, or 0")
+                raise ModelError(f"the revision of key {key!r:.80}: {revision!r:.80}; expected a whole number from 0")
             return ["@", check_key(key), revision]
         case AcquireLock(name, owner, lease_ms):
             if not 0 < lease_ms <= LEASE_LIMIT_MS:
