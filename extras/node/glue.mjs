@@ -175,7 +175,7 @@ export class Client {
     let peer = this.peers.get(id);
     const isNew = !peer;
     if (isNew && !KINDS.includes(kind)) return;
-    if (isNew && this.peers.size >= PEERS) return this.count("too many peers");
+    if (isNew && this.peers.size >= PEERS && !this.forgetStranger()) return this.count("too many peers");
     if (isNew) this.peers.set(id, (peer = new Peer(id, life, from, ++this.channels)));
     if (peer.life !== life || place(peer.from) !== place(from)) {
       const known = peer.candidate;
@@ -184,7 +184,7 @@ export class Client {
         peer.candidate = { token: token(), life, from, at: Date.now() };
         return this.discover(from, peer.candidate.token, theirs, "probe", { called: [id] });
       }
-      if (peer.life !== life) this.peers.set(id, (peer = new Peer(id, life, from, ++this.channels)));
+      if (peer.life !== life) this.forget(peer), this.peers.set(id, (peer = new Peer(id, life, from, ++this.channels)));
       Object.assign(peer, { from, token: echo, candidate: null });
     }
     Object.assign(peer, { heard: Date.now(), credit: Math.min(32, peer.credit + 1) });
@@ -197,7 +197,7 @@ export class Client {
     }
     if (body) this.follow(peer, body);
     if (kind === "goodbye") {
-      if (echo === peer.token) this.peers.delete(id);
+      if (echo === peer.token) this.forget(peer);
       else Object.assign(peer, { heard: Date.now() - 0.7 * peer.lease, probeAt: 0 });
     } else if (isCount(epoch) && isCount(version)) {
       if (epoch) this.tell(peer, "answer");
@@ -206,6 +206,17 @@ export class Client {
     else if (kind === "announce" && (isNew || entry.length > 5)) this.tell(peer, "answer");
     else if (kind === "announce" && !peer.proven) this.tell(peer, "probe");
     else if (isNews) this.tell(peer, "want");
+  }
+
+  /** Forget a life; what it has not acknowledged is given up. */
+  forget(peer) {
+    if (peer.waiting.size) this.count("given up", peer.waiting.size);
+    peer.waiting.clear(), this.peers.delete(peer.id);
+  }
+
+  /** Forget one who has proved nothing and was silent for a second. Returns whether there was one. */
+  forgetStranger() {
+    return [...this.peers.values()].some(({ id, proven, heard }) => !proven && heard + 999 < Date.now() && this.peers.delete(id));
   }
 
   /** Apply the operations on a peer's interests. */
@@ -371,7 +382,7 @@ export class Client {
     if (now >= this.announceAt) this.announce(now);
     for (const peer of this.peers.values()) {
       const silence = now - peer.heard;
-      if (silence >= peer.lease) this.peers.delete(peer.id);
+      if (silence >= peer.lease) this.forget(peer);
       else if (silence >= 0.7 * peer.lease && now >= peer.probeAt) {
         peer.probeAt = now + peer.lease / 50;
         this.tell(peer, "probe");

@@ -1,6 +1,6 @@
 // What the client in JavaScript sends and keeps at its limits, and after its goodbye, without a network.
 import assert from "node:assert/strict";
-import { PEER, alive, client, hear, sent } from "./trial.mjs";
+import { PEER, alive, client, hear, pass, sent } from "./trial.mjs";
 
 // A peer learns many patterns from frames that each fit a datagram.
 const patterns = Array.from({ length: 100 }, (_, number) => `house/floor-1/room-${number}/temperature`);
@@ -32,6 +32,17 @@ const stranger = { name: "stranger", interval_ms: 1000, epoch: 0, version: 0, pr
 for (let number = 0; number < 2000; number++)
   hear("discovery", [5, 0, null, null, "announce"], stranger, true, `${number}`.padStart(16, "0"));
 assert.deepEqual([client.peers.size, client.counts["too many peers"], client.peers.has(PEER)], [1024, 977, true]);
+
+// They keep no place from a newcomer for more than a second, and those that have proved themselves stay.
+pass(1000);
+hear("discovery", [5, 0, null, null, "announce"], stranger, true, "f".repeat(16));
+assert.deepEqual([client.peers.size, client.peers.has("f".repeat(16)), client.peers.has(PEER)], [1024, true, true]);
+
+// What a peer that leaves has not acknowledged is given up, and counted.
+client.publish("a", "x", { reliable: true });
+hear("discovery", [0, peer.token, null, null, "goodbye"], "");
+assert.deepEqual([client.peers.has(PEER), client.counts["given up"]], [false, 1]);
+alive();
 
 // After its goodbye it answers nobody, so nobody takes it for alive again.
 sent.length = 0;
