@@ -216,7 +216,8 @@ export class Client {
 
   /** Forget one who has proved nothing and was silent for a second. Returns whether there was one. */
   forgetStranger() {
-    return [...this.peers.values()].some(({ id, proven, heard }) => !proven && heard + 999 < Date.now() && this.peers.delete(id));
+    const isOne = ({ proven, heard }) => !proven && heard + 999 < Date.now();
+    return [...this.peers.values()].some((peer) => isOne(peer) && this.peers.delete(peer.id));
   }
 
   /** Apply the operations on a peer's interests. */
