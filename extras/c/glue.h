@@ -10,7 +10,7 @@
 #ifdef GLUE_LIMITS
 #include GLUE_LIMITS
 #else
-#define GLUE_PEERS 8          /* other endpoints, at most 32; a silent stranger makes place, else further ones are ignored */
+#define GLUE_PEERS 8          /* other endpoints, at most 32; more take the place of silent strangers, or are ignored */
 #define GLUE_INTERESTS 8      /* patterns kept for each peer; one with more is sent everything, and drops the rest */
 #define GLUE_SUBSCRIPTIONS 8  /* patterns of this client */
 #define GLUE_TOPICS 16        /* topics that this client publishes on in its life; further ones are GLUE_TOO_MANY */

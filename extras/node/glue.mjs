@@ -216,8 +216,8 @@ export class Client {
 
   /** Forget one who has proved nothing and was silent for a second. Returns whether there was one. */
   forgetStranger() {
-    const isOne = ({ proven, heard }) => !proven && heard + 999 < Date.now();
-    return [...this.peers.values()].some((peer) => isOne(peer) && this.peers.delete(peer.id));
+    for (const { id, proven, heard } of this.peers.values())
+      if (!proven && heard + 999 < Date.now()) return this.peers.delete(id);
   }
 
   /** Apply the operations on a peer's interests. */
