@@ -30,7 +30,7 @@ class DeltaFile:
         self._appended = 0
         self._state = 0
         self.is_dirty = False
-        self.is_whole = True  # false after a write was refused for want of room
+        self.is_whole = True  # false after a write or a sync failed for want of room
 
     @property
     def exists(self) -> bool:
