@@ -22,6 +22,7 @@ from glue.cmd.session import open_endpoint, publish
 from glue.cmd.tally import Tally
 from glue.endpoint.core import PRIORITIES
 from glue.errors import ConfigurationError
+from glue.spying.fields import brief
 from glue.topics import check_topic
 
 LISTEN_FIRST = 1.0
@@ -142,8 +143,13 @@ def is_intact(payload: object) -> bool:
 
 
 def size_of(payload: Any) -> int:
-    """Return the bytes of a payload; for a JSON value of another program, those of its text."""
-    return len(payload) if isinstance(payload, bytes) else len(json.dumps(payload))
+    """Return the bytes of a payload; for a value of another program, those of its text."""
+    if isinstance(payload, bytes):
+        return len(payload)
+    try:
+        return len(json.dumps(payload))
+    except (TypeError, ValueError, RecursionError):  # what a codec decoded
+        return len(brief(payload))
 
 
 @lru_cache(maxsize=1)

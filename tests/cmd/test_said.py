@@ -56,6 +56,7 @@ def test_a_message_of_a_size_says_whose_it_is_and_is_whole() -> None:
     assert b" message 7 from me 1 2 3 4 " in bytes(traffic.numbered("me", 7, 200))  # type: ignore[arg-type]
     assert not traffic.is_intact("text")
     assert traffic.size_of({"a": 1}) == 8
+    assert traffic.size_of({"a": b"1"}) == len("{'a': b'1'}"), "of another program, with a codec"
 
 
 def test_addresses_as_people_write_them() -> None:
