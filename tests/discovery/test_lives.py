@@ -109,6 +109,18 @@ def test_two_lives_under_one_id_are_reported_to_both_and_never_alternate() -> No
     assert watcher.data == []
 
 
+def test_own_datagrams_are_counted_apart_from_those_of_another_life_under_the_own_id() -> None:
+    lan, one, _ = pair()
+    frame = next(frame for source, frame in lan.sent if source is one)
+    told: list[object] = []
+    for life, bodies in ((one.incarnation, [*frame.bodies] * 3), (77, [*frame.bodies] * 2)):
+        up, down = one.layer.receive(lan.now, [Inbound(one.id, life, one.address, dict(frame.header), bodies)])
+        assert down == []
+        told += up
+    assert (one.layer.statistics["own datagram"], one.layer.statistics["name clash"]) == (3, 2)
+    assert [type(one).__name__ for one in told] == ["NameClash"]
+
+
 def test_of_two_lives_under_one_id_the_first_is_taken_back_when_the_second_has_left() -> None:
     lan = Lan()
     watcher, first = lan.add(1), lan.add(2)
