@@ -66,6 +66,18 @@ def test_what_gives_way_leaves_the_order_to_the_others(monkeypatch: pytest.Monke
     assert [body[:1] for body in wake(wire)] == [b"2", b"3"]
 
 
+def test_what_comes_after_a_message_that_was_too_large_does_not_overtake_what_came_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sleepers, "HELD_FOR_ONE", 500)
+    wire = asleep()
+    normal, urgent = flow(wire, 1, priority=NORMAL), flow(wire, 1, priority=URGENT)
+    say(wire, b"first", normal)
+    say(wire, LARGE, urgent, normal)
+    say(wire, b"lasting", urgent)
+    assert wake(wire) == [b"first", b"lasting"]
+
+
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_what_gives_way_for_long_leaves_nothing_behind(is_begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sleepers, "HELD_FOR_ONE", 10_000)
