@@ -279,68 +279,6 @@ def test_an_idle_receiver_is_put_away_and_leaves_no_trace() -> None:
     assert shelf.calls[-1] == ("save", 0, "x", 3)
 
 
-def test_a_receiver_with_durable_timers_is_woken_until_its_store_works() -> None:
-    desk, shelf = Desk(), Shelf()
-    shelf.timed = ["x"]
-    shelf.documents["x"] = {"state": {"a": 1}, "timers": [[1105.0, "ring"]]}
-    kind = serving(desk, shelf)
-    assert (shelf.calls[1:], desk.got) == ([("load", 0, "x")], [])
-    (activation,) = kind.activations.values()
-    assert activation.receiver is not None
-    kind.stop(activation)
-    desk.run()
-    assert kind.activations == {}
-    shelf.calls.clear()
-    shelf.error = OSError("away")
-    kind.wake("x")
-    desk.run()
-    assert (len(shelf.calls), desk.statistics["receivers fenced off"], kind.activations) == (1, 1, {})
-    desk.tick()
-    assert (len(shelf.calls), desk.statistics["receivers fenced off"]) == (2, 2)
-    shelf.error = None
-    desk.tick()
-    assert (len(shelf.calls), [*kind.activations]) == (3, ["x"])
-    desk.tick()
-    assert len(shelf.calls) == 3
-    desk.time = 105.0
-    desk.tick()
-    assert desk.got == [("x", "ring")]
-
-
-def test_a_durable_timer_rings_although_the_store_failed_at_a_message_before_it() -> None:
-    desk, shelf = Desk(), Shelf()
-    shelf.timed = ["x"]
-    shelf.documents["x"] = {"timers": [[1105.0, "ring"]]}
-    serving(desk, shelf)
-    shelf.error, desk.held = OSError("away"), []
-    desk.deliver(batch(1, 1, ("x", {"keep": 5})))
-    desk.run()
-    desk.tick(5.0)
-    (resume,) = desk.held
-    shelf.error = desk.held = None
-    resume(None, None)
-    desk.tick()
-    desk.tick()
-    assert desk.got == [("x", {"keep": 5}), ("x", "ring")], "though its sender does not send the first one again"
-
-
-def test_a_receiver_with_durable_timers_that_cannot_be_made_is_tried_again() -> None:
-    desk, shelf, made = Desk(), Shelf(), []
-
-    def fail() -> None:
-        made.append(desk.time)
-        raise OSError("not now")
-
-    kind = serving(desk, shelf)
-    shelf.documents["x"] = {"timers": [[1101.0, "ring"]]}
-    kind.factory = fail
-    kind.wake("x")
-    desk.run()
-    for _ in range(11):
-        desk.tick(1.0)
-    assert made == [100.0, 105.0, 110.0]
-
-
 @pytest.mark.parametrize("change", ["stop", "reset"])
 def test_a_durable_timer_rings_although_a_message_that_failed_took_it_back(change: str) -> None:
     desk, shelf, rung = Desk(), Shelf(), []
