@@ -28,7 +28,11 @@ class Callbacks:
             task.add_done_callback(self._tasks.discard)
 
     async def _await(self, result: Awaitable[Any], event: object) -> None:
+        me = asyncio.current_task()
+        assert me is not None
         try:
             await result
-        except Exception:
+        except (Exception, asyncio.CancelledError):
+            if me.cancelling():
+                raise
             self._failed(event)

@@ -231,7 +231,9 @@ class Running(Partitions):
             except (AgainError, FencedError) as again:
                 self._not_handled(activation, mail, again)
                 return True
-            except Exception as raised:  # of `activate` or `deactivate`, or hopeless
+            except KeyboardInterrupt:
+                raise
+            except BaseException as raised:  # of `activate` or `deactivate`, or hopeless
                 self.runtime.statistics["receivers failed"] += 1
                 logger.warning("%s: %r", activation.address, raised)
                 activation.forget()

@@ -26,8 +26,6 @@ UNORDERED = 128
 """Senders up to which their order need not be kept."""
 REMEMBERED = 1000
 """Bytes of an answer that is remembered, to be sent again."""
-FAILURES = (Exception, SystemExit)
-"""What a handler may raise without ending more than its message."""
 MAILS: frozenset[Any] = frozenset({Mail, Call, TimerMail, Wake})
 
 
@@ -100,7 +98,9 @@ class Activation:
             context.begin(mail)
         try:
             returned = (self.handler or self.receiver.receive)(context, payload)
-        except FAILURES as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also sys.exit, or the result of a task that was cancelled
             return self._failed(mail, error)
         if returned is not None or context.is_touched:
             return self._rest(mail, returned)
@@ -131,7 +131,9 @@ class Activation:
             if self.surroundings.types:
                 payload = typed(payload, self.surroundings.types)
             returned = (self.handler or self.receiver.receive)(context, payload)
-        except FAILURES as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # as above
             yield from self._failed(mail, error)
         else:
             yield from self._rest(mail, returned)
@@ -151,7 +153,7 @@ class Activation:
             if inspect.isawaitable(returned):
                 try:
                     returned = yield Await(returned)
-                except FAILURES as error:
+                except (Exception, SystemExit) as error:
                     yield from self._failed(mail, error)
                     return
             if returned is not None and not context.has_answer:

@@ -42,6 +42,9 @@ def test_functions_are_called_coroutines_awaited_and_what_raises_is_told_with_it
             await begun.wait()
             raise ValueError(event)
 
+        async def awaits_cancelled(event: str) -> None:
+            raise asyncio.CancelledError
+
         def fails_at_once(event: str) -> None:
             raise ValueError(event)
 
@@ -53,12 +56,13 @@ def test_functions_are_called_coroutines_awaited_and_what_raises_is_told_with_it
         callbacks.run(fails_at_once, "one")
         callbacks.run(cancelled, "none")
         callbacks.run(fails, "two")
+        callbacks.run(awaits_cancelled, "three")
         assert (done, failed) == (["plain"], ["one", "none"])
         gc.collect()  # the loop alone holds no task
         begun.set()
         for _ in range(5):
             await asyncio.sleep(0)
-        assert (done, failed) == (["plain", "awaited"], ["one", "none", "two"])
+        assert (done, failed) == (["plain", "awaited"], ["one", "none", "two", "three"])
 
     asyncio.run(main())
 
