@@ -1,8 +1,11 @@
-"""Receivers that cannot begin: they are tried again, not at once and not forever in vain."""
+"""Receivers that cannot begin, or whose store fails: they are tried again, not at once and not forever in vain."""
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from typing import Any, ClassVar
+
+import pytest
 
 import glue
 from glue.endpoint.receiver_running import RETRY
@@ -110,3 +113,40 @@ def test_a_receiver_with_durable_timers_that_cannot_be_made_is_tried_again() -> 
     for _ in range(11):
         desk.tick(1.0)
     assert made == [100.0, 105.0, 110.0]
+
+
+@pytest.mark.parametrize("where", ["activate", "receive", "deactivate"])
+@pytest.mark.parametrize("error", [SystemExit, CancelledError])
+def test_a_receiver_that_exits_or_looks_at_a_cancelled_task_fails_on_its_message_alone(
+    where: str, error: type[BaseException]
+) -> None:
+    desk, got = Desk(), []
+
+    class Moody:
+        is_well = False
+
+        def fail(self, place: str) -> None:
+            if place == where and not Moody.is_well:
+                raise error
+
+        def activate(self, context: glue.Context) -> None:
+            self.fail("activate")
+
+        def receive(self, context: glue.Context, message: int) -> None:
+            self.fail("receive")
+            got.append(message)
+
+        def deactivate(self, context: glue.Context) -> None:
+            self.fail("deactivate")
+
+    kind = serving(desk)
+    kind.factory = Moody
+    for number in (1, 2):
+        desk.runtime.send_text("sum/x", number)
+        desk.run()
+        if where == "deactivate" and number == 1:
+            kind.stop(kind.activations["x"])
+            desk.run()
+        Moody.is_well = True
+    assert got == ([1, 2] if where == "deactivate" else [2])
+    assert not kind.activations["x"].is_scheduled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from types import SimpleNamespace
 from typing import Any
 
@@ -332,43 +331,6 @@ def test_a_document_that_is_wrong_fails_its_message_and_a_store_that_is_away_sen
     assert (desk.statistics["receivers fenced off"], settled, kind.activations) == (1, [], {})
     assert not kind.put("x", 9)  # it would overtake what is under way
     assert kind.put("y", 9) is False
-
-
-@pytest.mark.parametrize("where", ["activate", "receive", "deactivate"])
-@pytest.mark.parametrize("error", [SystemExit, CancelledError])
-def test_a_receiver_that_exits_or_looks_at_a_cancelled_task_fails_on_its_message_alone(
-    where: str, error: type[BaseException]
-) -> None:
-    desk, got = Desk(), []
-
-    class Moody:
-        is_well = False
-
-        def fail(self, place: str) -> None:
-            if place == where and not Moody.is_well:
-                raise error
-
-        def activate(self, context: glue.Context) -> None:
-            self.fail("activate")
-
-        def receive(self, context: glue.Context, message: int) -> None:
-            self.fail("receive")
-            got.append(message)
-
-        def deactivate(self, context: glue.Context) -> None:
-            self.fail("deactivate")
-
-    kind = serving(desk)
-    kind.factory = Moody
-    for number in (1, 2):
-        desk.runtime.send_text("sum/x", number)
-        desk.run()
-        if where == "deactivate" and number == 1:
-            kind.stop(kind.activations["x"])
-            desk.run()
-        Moody.is_well = True
-    assert got == ([1, 2] if where == "deactivate" else [2])
-    assert not kind.activations["x"].is_scheduled
 
 
 def test_messages_for_another_partition_fail_and_those_that_came_before_are_answered_once() -> None:
