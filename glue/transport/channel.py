@@ -47,8 +47,8 @@ class Channel(ChannelState):
 
     def submit(self, since: float, item: Outbound, barriers: list[Barrier]) -> None:
         """Queue a message, handed to transport at `since`, for sending, not before these barriers let it pass."""
-        if self._ahead:
-            barriers, self._ahead = [*barriers, *self._ahead], []
+        if self.ahead:
+            barriers, self.ahead = [*barriers, *self.ahead], []
         self._queue.append(PendingMessage(item, since, barriers))
         size = total(item.bodies)
         self._queued += size
@@ -58,7 +58,7 @@ class Channel(ChannelState):
 
     def send_now(self, now: float, item: Outbound) -> Outbound | None:
         """Send a message at once, if nothing stands before it; else it has to be queued."""
-        if self._queue or self._ahead or self.paused or not (self.kind == "data" or slow_receivers.is_uniform(self)):
+        if self._queue or self.ahead or self.paused or not (self.kind == "data" or slow_receivers.is_uniform(self)):
             return None
         if self.fec.active and policy.is_wanted(self):
             return None
@@ -333,7 +333,7 @@ class Channel(ChannelState):
             else:
                 before.ends += pending.ends
             pending.ends = ()
-        after = self._queue[place].barriers if place < len(self._queue) else self._ahead
+        after = self._queue[place].barriers if place < len(self._queue) else self.ahead
         known = {barrier.number for barrier in after}  # a later barrier of a channel stands for the earlier ones
         after += [one for one in pending.barriers if one.number not in known and one.holds(self.members)]
 

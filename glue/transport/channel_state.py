@@ -31,7 +31,7 @@ class ChannelState:
     """Members, flights, the queue and the sequences of one channel."""
 
     __slots__ = (
-        "_ahead", "_deadline", "_fresh", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations",
+        "_deadline", "_fresh", "_limit", "_queue", "_queued", "ahead", "attached", "awaited", "base", "destinations",
         "fec", "flights", "flow", "handed_over", "kind", "members", "needed", "next", "number", "outcomes", "paused",
         "peers", "scattered", "statistics", "transmissions", "unicast_only", "waits_for_some",
     )  # fmt: skip
@@ -71,7 +71,7 @@ class ChannelState:
         self._limit = WINDOW  # frames below this every attached member is ready to take, and maybe some beyond
         self._queue: deque[PendingMessage] = deque()
         self._queued = 0  # bytes
-        self._ahead: list[Barrier] = []  # the next message waits for these, as one before it did that gave way
+        self.ahead: list[Barrier] = []  # the next message waits for these, as one before it did that gave way
         self.paused = ""  # why nothing is sent; see `glue.transport.sleepers`
         self._fresh = NEVER_HELD  # bytes handed over since the receiver woke up
 

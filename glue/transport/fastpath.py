@@ -178,7 +178,7 @@ class UnicastExchange:
 
 def _is_plain(channel: Channel) -> bool:
     """Whether a channel has one member, no waiting frames, and no loss."""
-    if channel.waits_for_some or channel.paused or channel.awaited or policy.is_wanted(channel):
+    if channel.waits_for_some or channel.ahead or channel.paused or channel.awaited or policy.is_wanted(channel):
         return False
     if channel.kind != "data" or len(channel.attached) != 1 or not channel.attached[0].unscathed:
         return False
