@@ -156,7 +156,7 @@ def test_the_help_groups_the_commands(capsys: Capture) -> None:
 
 
 def recorded(**changed: Any) -> Any:
-    return SimpleNamespace(**{"messages": 1234, "bytes": 5678, "failure": "", **changed})
+    return SimpleNamespace(**{"messages": 1234, "bytes": 5678, "left_out": 0, "failure": "", **changed})
 
 
 def test_what_was_recorded_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture) -> None:
