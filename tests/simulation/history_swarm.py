@@ -32,7 +32,8 @@ class Watcher:
         self.options = options
         self.pattern = options.pop("pattern")
         self.begun = dict(swarm.published)
-        self.lives = {publisher.id: publisher.incarnation for publisher in swarm.publishers}
+        known = {peer.id for peer in endpoint.peers}
+        self.lives = {one.id: one.incarnation for one in swarm.publishers if one.id in known}
         self.last: dict[tuple[str, int, str], int] = {}
         self.first: dict[tuple[str, int, str], int] = {}
         self.told: Counter[tuple[str, str]] = Counter()  # by publisher's id and topic
@@ -102,7 +103,7 @@ class Watcher:
         elif "last" in self.options:
             assert last == total, f"{key}: {last} of {total} came"
             assert first <= max(1, total - self.options["last"] + 1) or kept is not None
-        elif publisher.incarnation != self.lives[publisher.id]:  # a life that began after this reader
+        elif publisher.incarnation != self.lives.get(publisher.id, publisher.incarnation):  # the next one
             assert last == total, f"{key}: {last} of {total} came"
             assert first == 1 or kept is not None
         elif last > self.begun.get(key, 0):  # "latest" begins when the two know each other
