@@ -88,7 +88,7 @@ class AioKeeping(RecordMethods[AwaitableReceipt]):
         """Keep the messages of the topics that match a pattern, as `glue.Endpoint.keep` does."""
         self._check_keeping(pattern, age, size, count, replicas)
         if data_dir is not None and not self._has_writer(data_dir):
-            await asyncio.shield(self._opening(data_dir))  # a cancelled call leaves no log that nobody closes
+            await asyncio.shield(self._opening(data_dir))  # a cancelled call leaves no open log behind
         return self._keep(pattern, data_dir, age, size, count, replicas)
 
     def _opening(self, data_dir: Any) -> asyncio.Future[None]:
@@ -99,7 +99,7 @@ class AioKeeping(RecordMethods[AwaitableReceipt]):
             def end(opening: asyncio.Future[None]) -> None:
                 del openings[place]
                 if not opening.cancelled():
-                    opening.exception()  # so that it is told of only where it is awaited
+                    opening.exception()  # asyncio logs an error that is never looked at
 
             openings[place] = asyncio.ensure_future(self._add_log(data_dir))
             openings[place].add_done_callback(end)

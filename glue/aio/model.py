@@ -45,7 +45,7 @@ class _Pending:
             self._late(answer)
 
     def abandon(self, late: Callable[[Ending], None]) -> None:
-        """Nobody waits any more; `late` is called with the answer."""
+        """Stop waiting; `late` is called with the answer once it comes."""
         self._late = late
         if self.done.done() and not self.done.cancelled():
             late(self.done.result())

@@ -125,7 +125,7 @@ class BaseModel:
             self._orders.order(CloseModel(self.name))
 
     def _undo(self, undo: ModelCall[Any], answer: Ending) -> None:
-        """A call that nobody waits for any more was answered: take it back, unless it was refused."""
+        """Take a call back whose caller had stopped waiting when its answer came, unless it was refused."""
         if not isinstance(answer, Refused):
             with suppress(ClosedError):
                 self._orders.order(Ask(self.name, _Unasked(), undo.question, TIMEOUT, time.time()), wait=False)

@@ -224,3 +224,8 @@ class Member:
         self.lead(*others)
         self.get(*[self.acknowledge(peer, self.last[0]) for peer in others or ("b",)])
         assert self.commit_index == self.last[0]
+
+
+def appends(said: list[tuple[str | None, object]]) -> list[tuple[str | None, Append]]:
+    """The appends among what a leader said, and to whom."""
+    return [(to, message) for to, message in said if isinstance(message, Append)]

@@ -6,21 +6,16 @@ import dataclasses
 
 from glue.model.consensus import Kind, Outcome, Role
 from glue.model.consensus.messages import (
-    Append,
     Appended,
     Forward,
     Forwarded,
     Vote,
 )
-from tests.model.member import GROUP, SETTINGS, Member, life
+from tests.model.member import GROUP, SETTINGS, Member, appends, life
 
 
 def acknowledged(said: list[object]) -> list[tuple[bool, int]]:
     return [(answer.matches, answer.index) for answer in said if isinstance(answer, Appended)]
-
-
-def appends(said: list[tuple[str | None, object]]) -> list[tuple[str | None, Append]]:
-    return [(to, message) for to, message in said if isinstance(message, Append)]
 
 
 def test_row_02_entries_of_older_terms_are_committed_only_by_one_of_the_own() -> None:

@@ -10,15 +10,7 @@ from glue.model.consensus.messages import (
     Append,
     Appended,
 )
-from tests.model.member import SETTINGS, Member
-
-
-def acknowledged(said: list[object]) -> list[tuple[bool, int]]:
-    return [(answer.matches, answer.index) for answer in said if isinstance(answer, Appended)]
-
-
-def appends(said: list[tuple[str | None, object]]) -> list[tuple[str | None, Append]]:
-    return [(to, message) for to, message in said if isinstance(message, Append)]
+from tests.model.member import SETTINGS, Member, appends
 
 
 def test_a_follower_that_lags_is_found_in_as_many_questions_as_there_are_terms() -> None:

@@ -93,25 +93,26 @@ def test_a_walk_goes_on_in_a_segment_that_was_written_anew_meanwhile() -> None:
     assert log.damaged == 0
 
 
-def test_what_came_during_a_sync_needs_another_one() -> None:
+def stored_during_a_sync() -> Any:
+    """A disk and its log, to which a message came while two were made durable."""
     disk, log = filled(1)
     log.append([messages(2)])
     ticket = log.begin_sync()
     log.complete(ticket)
     log.append([messages(3)])
     log.end_sync(ticket)
+    return disk, log
+
+
+def test_what_came_during_a_sync_needs_another_one() -> None:
+    disk, log = stored_during_a_sync()
     disk.fails_to_sync = True
     with pytest.raises(StorageError):
         log.sync()
 
 
 def test_what_is_stored_during_a_sync_waits_for_the_next_one() -> None:
-    disk, log = filled(1)
-    log.append([messages(2)])
-    ticket = log.begin_sync()
-    log.complete(ticket)
-    log.append([messages(3)])
-    log.end_sync(ticket)
+    disk, log = stored_during_a_sync()
     assert (log.durable, log.end) == (3, 4)
     assert sequences(log) == [1, 2]
     state = log.state(messages().stream)
