@@ -265,3 +265,44 @@ def test_only_the_library_of_a_codec_is_an_extra(
         codecs.codec_named("cbor")
     assert isinstance(raised.value, MissingExtraError) == is_missing
     assert ("glue-lan[codecs]" in str(raised.value)) == is_missing
+
+
+def shared(index: int) -> bytes:
+    """A reference to a shared value of CBOR."""
+    return b"\xd8\x1d\x18" + bytes([index])
+
+
+DOUBLED = b"\xd8\x1c\x82\x01\x02" + b"".join(b"\xd8\x1c\x82" + 2 * shared(index) for index in range(39))
+"""Lists of CBOR of which each has the one before it twice: 2^40 numbers in 360 bytes."""
+
+
+@pytest.mark.parametrize("data", [
+    b"\x98\x28" + DOUBLED,
+    b"\x98\x28" + DOUBLED.replace(b"\xd8\x1d", b"\xd9\0\x1d"),
+    b"\x98\x28" + DOUBLED.replace(b"\xd8\x1d", b"\xda\0\0\0\x1d"),
+    b"\x98\x28" + DOUBLED.replace(b"\xd8\x1d", b"\xdb\0\0\0\0\0\0\0\x1d"),
+    b"\xd8\x1c\x81" + shared(0),
+    b"\xd8\x1c\xa1\x01" + shared(0),
+    b"\xd8\x1c\xd9\x12\x34\x81" + shared(0),
+    b"\xd9\x01\x00\x98\x65\x58\x64" + b"a" * 100 + b"\xd8\x19\x00" * 100,
+])  # fmt: skip
+def test_cbor_that_refers_to_itself_without_measure_is_refused(data: bytes) -> None:
+    pytest.importorskip("cbor2")
+    with pytest.raises(ValueError, match="bytes of CBOR refer to their parts more than 8 times"):
+        codecs.codec_named("cbor").decode(data)
+
+
+def test_cbor_may_refer_to_its_parts_within_measure() -> None:
+    cbor2, cbor = pytest.importorskip("cbor2"), codecs.codec_named("cbor")
+    part = {"unit": "°C", "tags": [1, b"two"]}
+    value = {"parts": [part] * 6, "like a reference": b"\xd8\x1d" * 1000}
+    assert cbor.decode(cbor2.dumps(value, value_sharing=True, string_referencing=True)) == value
+
+
+def test_cbor_may_be_eight_times_its_bytes() -> None:
+    pytest.importorskip("cbor2")
+    words = b"\x58\x64" + b"a" * 100 + b"\xd8\x19\x00" * 14  # 15 values with 1,500 characters in 144 bytes
+    value = codecs.codec_named("cbor").decode(b"\xd9\x01\x00\x98\x3e" + words + b"\0" * 47)
+    assert value == [b"a" * 100] * 15 + [0] * 47
+    with pytest.raises(ValueError, match="195 bytes of CBOR"):
+        codecs.codec_named("cbor").decode(b"\xd9\x01\x00\x98\x3d" + words + b"\0" * 46)
