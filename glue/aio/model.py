@@ -237,10 +237,10 @@ class Lock(BaseLock):
             raise self._lost()
         self._renewed(asked)
 
-    async def release(self) -> None:
-        """Give the lock back."""
+    async def release(self, *, timeout: float = TIMEOUT) -> None:
+        """Give the lock back. Raises MinorityError if no majority takes it back in `timeout` seconds."""
         self._ends = 0.0
-        await self._ask(self._release(), TIMEOUT)
+        await self._ask(self._release(), timeout)
 
     async def __aenter__(self) -> Lock:
         return self

@@ -45,6 +45,9 @@ COMMIT_INTERVAL = 1.0
 
 LEASE = 10.0
 
+RELEASE_TIMEOUT = 1.0
+"""Seconds in which a majority may take back a lock when the command ends; else it stays until its lease is over."""
+
 
 def parser() -> common.Parser:
     """Return the parser of this command."""
@@ -117,6 +120,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
                 terminal.tell_if_alone()
                 common.wait_for_end()
             is_done = True
+        terminal.release_all()
     return common.SUCCESS if is_done else common.ended_early("model")
 
 
@@ -291,6 +295,13 @@ class Terminal:
             raise ConfigurationError(f"lock {name!r} was not taken in this terminal, which alone can give it back")
         self._locks.pop(name).release()
         self._output.event("unlocked", "unlocked", name=name)
+
+    def release_all(self) -> None:
+        """Give the locks back that are still held."""
+        for held in self._locks.values():
+            if held.remaining:
+                with suppress(glue.GlueError):
+                    held.release(timeout=RELEASE_TIMEOUT)
 
     def status(self) -> None:
         """Show the status, up to date if a majority is in reach."""

@@ -241,10 +241,10 @@ class Lock(BaseLock):
             raise self._lost()
         self._renewed(asked)
 
-    def release(self) -> None:
-        """Give the lock back."""
+    def release(self, *, timeout: float = TIMEOUT) -> None:
+        """Give the lock back. Raises MinorityError if no majority takes it back in `timeout` seconds."""
         self._ends = 0.0
-        self._ask(self._release(), TIMEOUT)
+        self._ask(self._release(), timeout)
 
     def __enter__(self) -> Lock:
         return self

@@ -46,6 +46,9 @@ def test_one_shots_tell_what_came_of_them(start: Start) -> None:
     assert "no value" in refused.expect("refused")["reason"]
     locked = start("model", "lock", "door", "30", *FAST)
     assert locked.expect("locked")["remaining"] > 0
+    locked.process.send_signal(signal.SIGINT)
+    assert locked.finish() == 0
+    assert start("model", "lock", "door", *FAST).expect("locked")["name"] == "door"
     assert start("model", "get", "n", "--timeout", "0.5", "--model", "other").finish() == 1
     broken = start("model", "update", "n", '{"open": true', *FAST)  # not to become the whole value, as a string
     assert broken.finish() == 2

@@ -109,6 +109,18 @@ def test_programs_get_what_was_found() -> None:
     ]
 
 
+def test_a_command_that_ends_gives_its_locks_back() -> None:
+    held = {name: Calls(release=glue.MinorityError("alone") if name == "b" else None) for name in "abc"}
+    for name, lock in held.items():
+        lock.remaining, lock.token = 0.0 if name == "a" else 5.0, 1
+    there: Any = Calls(lock=lambda name, *_, **__: held[name])
+    terminal = Terminal(there, SimpleNamespace(event=lambda *_, **__: None), 7.0)  # type: ignore[arg-type]
+    for name in held:
+        terminal.do(["lock", name])
+    terminal.release_all()
+    assert [lock.calls for lock in held.values()] == [[], *2 * [[("release", {"timeout": 1.0})]]]
+
+
 @pytest.mark.parametrize(("change", "text"), [
     ({}, "k = 1  (7)"), ({"deleted": True, "value": None}, "k deleted  (7)"), ({"index": 0}, "k = 1  (merged)"),
     ({"is_conflict": True}, "k = 1  (conflict)"), ({"key": "a\x1b"}, r"a\x1b = 1  (7)"),
@@ -233,7 +245,7 @@ def test_a_model_is_opened_as_the_options_say(
     words: str, voters: int | None, observer: bool, waits: bool, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: Any = Calls(entry=ENTRY, set=glue.RefusedError("no"), wait_until_ready=True,
-                      lock=SimpleNamespace(remaining=1.0, token=1))  # fmt: skip
+                      lock=SimpleNamespace(remaining=0.0, token=1))  # fmt: skip
     there: Any = Calls(model=kept)
     did: list[str] = []
     monkeypatch.setattr(model, "open_endpoint", lambda *_, **options: nullcontext(there))
