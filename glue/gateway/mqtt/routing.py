@@ -59,10 +59,12 @@ class Routing(Persisting):
         return bool(holders)
 
     def _share(self, now: float, run: Publish, group: SharedGroup, sender: Client | None) -> None:
-        piece = max(1, min(SHARE, run.count // len(group.members)))
+        members = group.members.values()
+        denied = [one for one in members if one.is_narrowed and self.is_denied(one.session, run.topic)]
+        piece = max(1, min(SHARE, run.count // len(members)))
         for start in range(0, run.count, piece):
             part = run.part(start, min(start + piece, run.count))
-            member = group.choose()
+            member = group.choose(denied)
             if member is None:
                 self._count_drop(now, "no member of the shared subscription", part.count)
             else:
@@ -71,7 +73,7 @@ class Routing(Persisting):
     def _give(self, now: float, run: Publish, subscriptions: list[Subscription], sender: Client | None) -> None:
         """Deliver a run to a session, once, with the highest QoS of its subscriptions."""
         first = subscriptions[0]
-        if first.is_narrowed and self.is_denied(first.session, run.topic):
+        if first.is_narrowed and not first.is_shared and self.is_denied(first.session, run.topic):
             return
         qos, retain = first.qos, run.retain and first.retain_as_published
         identifiers: tuple[int, ...] = (first.identifier,) if first.identifier else ()

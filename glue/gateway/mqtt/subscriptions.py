@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from glue.gateway.mqtt.session import Session, Subscription
 from glue.topics.index import Index
@@ -11,7 +11,7 @@ SHARE = "$share/"
 
 
 class SharedGroup:
-    """The members of a shared subscription. Messages go round; a member that is away or full is passed over."""
+    """The members of a shared subscription. Messages go round; one that is away, full or denied is passed over."""
 
     __slots__ = ("members", "order", "turn")
 
@@ -20,9 +20,9 @@ class SharedGroup:
         self.order = 0
         self.turn = 0
 
-    def choose(self) -> Subscription | None:
+    def choose(self, denied: Collection[Subscription]) -> Subscription | None:
         """The member for the next message: the next one with room, else the next that is connected, else the next."""
-        members = list(self.members.values())
+        members = [one for one in self.members.values() if one not in denied]
         self.turn += 1
         turned = [members[(self.turn + place) % len(members)] for place in range(len(members))]
         for one in turned:

@@ -64,6 +64,25 @@ def test_of_a_filter_that_is_wider_than_a_denial_the_client_gets_the_rest(path: 
     assert [(one.topic, one.payload) for one in device.messages()] == [("home/open/x", b"new")]
 
 
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_shared_message_goes_to_a_member_that_may_read_it(path: Path, qos: int, is_clean: bool) -> None:
+    path.write_text("pattern #\npattern deny home/%c\n")
+    bench = Bench(FileAccess(rules=path, anonymous=True))
+    members = [bench.subscriber(("$share/g/home/+", qos), client_id=name, clean=is_clean) for name in "abc"]
+    for topic in ("home/a", "home/b", "home/d"):
+        bench.broker.deliver(bench.now, Publish(topic, tuple(b"%d" % number for number in range(30)), qos))
+    counts = [[sum(one.topic == f"home/{topic}" for one in got) for topic in "abd"] for got in
+              (member.messages() for member in members)]  # fmt: skip
+    assert [sum(column) for column in zip(*counts, strict=True)] == [30, 30, 30]
+    assert [[count > 0 for count in row] for row in counts] == [[False, True, True], [True, False, True], [True] * 3]
+    assert not bench.broker.statistics["messages dropped"]
+    for member in members[1:]:
+        member.leave()
+    bench.broker.deliver(bench.now, Publish("home/a", (b"for none",), 0))
+    assert (members[0].read(), bench.broker.statistics["messages dropped"]) == ([], int(is_clean or not qos))
+
+
 @pytest.mark.parametrize("is_stored", [False, True])
 @pytest.mark.parametrize("cause", ["rules", "user"])
 def test_a_client_that_comes_back_gets_nothing_that_it_may_not_read_any_more(
