@@ -47,18 +47,34 @@ class Measured(Protocol):
 
 
 def exposition(endpoint: Measured, *others: Measured) -> str:
-    """Return the metrics of endpoints, started or not, as a text that ends with a line feed."""
-    endpoints = (endpoint, *others)
+    """Return the metrics of endpoints, started or not, as a text that ends with a line feed.
+
+    Of several endpoints with one name, on several networks, the label of the second is NAME#2, as two samples must not
+    have the same labels.
+    """
+    endpoints = _named((endpoint, *others))
     lines: list[str] = []
     for name, kind, meaning, samples in FAMILIES:
         found = [
-            f"{name}{_labels({'endpoint': one.name, **labels})} {_number(value)}"
-            for one in endpoints
+            f"{name}{_labels({'endpoint': label, **labels})} {_number(value)}"
+            for label, one in endpoints.items()
             for labels, value in samples(one)
         ]
         if found:
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *found]
     return "\n".join(lines) + "\n"
+
+
+def _named(endpoints: Iterable[Measured]) -> dict[str, Measured]:
+    """Endpoints by names of which none is there twice."""
+    found: dict[str, Measured] = {}
+    for one in endpoints:
+        name, number = one.name, 1
+        while name in found:
+            number += 1
+            name = f"{one.name}#{number}"
+        found[name] = one
+    return found
 
 
 def _info(endpoint: Measured) -> Iterator[Sample]:

@@ -58,6 +58,14 @@ def test_a_scrape_is_a_line_for_each_number_of_each_endpoint() -> None:
     ]  # fmt: skip
 
 
+def test_endpoints_of_one_name_are_told_apart() -> None:
+    lines = exposition(*(endpoint(name) for name in ("b", "b", "b#2", "b"))).splitlines()
+    samples = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(samples) == len(set(samples))
+    peers = [line for line in samples if line.startswith("glue_peers{")]
+    assert peers == [f'glue_peers{{endpoint="{name}"}}' for name in ("b", "b#2", "b#2#2", "b#3")]
+
+
 def test_each_metric_that_has_a_number_is_declared_before_it() -> None:
     for text, count in ((exposition(BUSY), 11), (exposition(endpoint("b")), 7)):
         lines = text.splitlines()
