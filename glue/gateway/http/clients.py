@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import lru_cache
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from glue.gateway.hosts import host_of, is_address, is_loopback
 from glue.gateway.http.door import Door
 from glue.gateway.http.group_rules import within_group
 from glue.gateway.http.limits import MOUNTED
@@ -69,7 +67,7 @@ def rights_of(door: Door, request: web.Request) -> Rights:
     transport = request.transport
     if transport is not None and (found := transport.get_extra_info("peercert")):
         certificate = next((v for part in found.get("subject", ()) for k, v in part if k == "commonName"), "")
-    is_local = _is_loopback(request.remote) and _is_own_name(request.host) and MOUNTED not in request.headers
+    is_local = is_loopback(request.remote or "") and _is_own_name(request.host) and MOUNTED not in request.headers
     rights = door.access.rights(token, certificate, is_local)
     if rights is None:
         door.statistics["requests refused: no token, or a wrong one"] += 1
@@ -82,25 +80,10 @@ def tell_refusal(door: Door, request: web.Request, reason: str) -> None:
     door.refusals.tell(time.monotonic(), f"{request.remote or 'local'}: {reason}")
 
 
-@lru_cache(1024)
-def _is_loopback(address: str | None) -> bool:
-    try:
-        return ip_address(address or "").is_loopback
-    except ValueError:
-        return False
-
-
-@lru_cache(1024)
 def _is_own_name(host: str) -> bool:
     """Whether a Host header is not that of a page that was pointed here (DNS rebinding): an address, or localhost."""
-    name = urlsplit(f"//{host}").hostname or ""
-    if name == "localhost":
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+    name = host_of(f"//{host}")
+    return is_address(name) or is_loopback(name)
 
 
 def _unauthorized(detail: str) -> ProblemError:

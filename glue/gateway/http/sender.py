@@ -8,11 +8,11 @@ import socket
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from ipaddress import ip_address
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from glue.gateway.hosts import is_address
 from glue.gateway.http.dead_letters import revived
 from glue.gateway.http.guard import Guard, destination
 from glue.gateway.http.items import Attempt, Outcome
@@ -110,11 +110,7 @@ class Sender:
 
     def _refusal(self, host: str, port: int) -> str:
         """Why a host that is an address is refused; names are checked when they are resolved."""
-        try:
-            ip_address(host)
-        except ValueError:
-            return ""
-        return self._guard.refusal(host, port)
+        return self._guard.refusal(host, port) if is_address(host) else ""
 
     def _retry_after(self, text: str | None) -> float | None:
         """Seconds or a date (RFC 9110, section 10.2.3); None for anything else."""

@@ -248,7 +248,7 @@ def origins(texts: Sequence[str]) -> frozenset[str]:
 def check_origin(request: web.Request, cors: frozenset[str]) -> None:
     """Raise ProblemError for a request from a page of another origin, unless `cors` names it."""
     origin = request.headers.get("origin")
-    if origin is None or origin in cors or urlsplit(origin).netloc.lower() == request.host.lower():
+    if origin is None or origin in cors or origin.lower().partition("://")[1:] == ("://", request.host.lower()):
         return
     raise ProblemError(403, f"pages of {origin!r:.200} may not call this door; --cors names those that may")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from ipaddress import ip_address
 from typing import cast
-from urllib.parse import urlsplit
 
 from glue.errors import MissingExtraError
+from glue.gateway.hosts import host_of, is_address, is_loopback
 from glue.gateway.mqtt.connection import Connection, Listener, tell_refusal
 
 try:
@@ -32,30 +31,9 @@ def is_own_page(request: Request) -> bool:
 
     A page that was pointed here by its name server has a host name, so the door's name does not count either.
     """
-    hosts = [_host_of(origin) for origin in request.headers.get_all("Origin")]
-    own = [_host_of(f"//{host}") for host in request.headers.get_all("Host")]
-    return all(_is_loopback(host) or (_is_address(host) and own == [host]) for host in hosts)
-
-
-def _host_of(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_address(host: str) -> bool:
-    """Whether a host is an address, and no name."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether a host is this machine for everybody."""
-    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+    hosts = [host_of(origin) for origin in request.headers.get_all("Origin")]
+    own = [host_of(f"//{host}") for host in request.headers.get_all("Host")]
+    return all(is_loopback(host) or (is_address(host) and own == [host]) for host in hosts)
 
 
 class WebsocketConnection(Connection):

@@ -12,7 +12,8 @@ import pytest
 from multidict import CIMultiDict, MultiDict
 
 from glue import errors
-from glue.gateway.http import clients, idempotency, publishing
+from glue.gateway import hosts
+from glue.gateway.http import idempotency, publishing
 from glue.gateway.http.clients import Permit, rights_of
 from glue.gateway.http.descriptions import body_schema, openapi_document
 from glue.gateway.http.idempotency import Idempotency
@@ -135,7 +136,8 @@ def test_a_client_is_known_by_its_token_its_certificate_or_its_address() -> None
     ("remote", "host", "is_local"),
     [
         ("127.0.0.9", "localhost", True), ("127.0.0.9", "10.0.0.1:80", True), ("127.0.0.9", "door.lan", False),
-        ("127.0.0.9", "", False), ("127.0.0.9", ":80", False), ("::1", "[fd00::1]", True),
+        ("127.0.0.9", "", False), ("127.0.0.9", ":80", False), ("127.0.0.9", "[", False),
+        ("127.0.0.9", "[x]", False), ("::1", "[fd00::1]", True),
         ("10.0.0.7", "10.0.0.1", False),
         ("", "localhost", False), ("unix", "localhost", False), (None, "127.0.0.1", False),
     ],
@@ -144,8 +146,8 @@ def test_a_client_of_this_machine_comes_from_it_and_asks_for_an_address(
     remote: str | None, host: str, is_local: bool
 ) -> None:
     made = door(Rights("a"))
-    clients._is_loopback.cache_clear()
-    clients._is_own_name.cache_clear()
+    for known in (hosts.is_address, hosts.is_loopback):
+        known.cache_clear()
     rights_of(made, request(remote, host=host))
     assert made.access.asked == [(None, "", is_local)]
 
@@ -199,7 +201,7 @@ def test_pages_of_named_origins_and_the_own_one_may_call() -> None:
     assert allowed == {"http://panel.lan", "https://b:8443"}
     for origin in (None, "http://panel.lan", "http://LOCALHOST:80"):
         check_origin(request(**({} if origin is None else {"origin": origin})), allowed)
-    for origin in ("http://localhost", "https://b", "null", ""):
+    for origin in ("http://localhost", "https://b", "null", "", "http://[", "http:localhost:80"):
         with pytest.raises(ProblemError, match="may not call this door"):
             check_origin(request(origin=origin), allowed)
     for wrong in ("http://a:0", "ftp://a", "http://a/", "http://a@b", "http://ä", "http://[", "a"):
