@@ -7,6 +7,7 @@ sender's capture point, and durations are nanoseconds.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -139,10 +140,12 @@ def files_rows(files: pa.Table) -> list[Row]:
 def write_tables(result: Result, directory: Path) -> None:
     """Write each table as Parquet, and the whole result as `analysis.json`, into a directory, which is made if missing.
 
-    Each file appears complete. The file of a table without rows is removed, as it would be of an earlier result.
+    Each file appears complete. The file of a table without rows is removed, as it would be of an earlier result; so are
+    the rows of all datagrams, `deliveries.parquet`.
     """
     tables = directory / "tables"
     tables.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(tables / "deliveries.parquet", ignore_errors=True)
     for name, rows in result.items():
         if isinstance(rows, list) and rows:
             with replaced(tables / f"{name}.parquet") as fresh:

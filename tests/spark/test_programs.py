@@ -85,6 +85,11 @@ def test_an_analysis_leaves_a_report_and_tables(steps: Steps, tmp_path: Path) ->
 def test_deliveries_are_written_if_they_are_asked_for_before_all_is_released(steps: Steps, tmp_path: Path) -> None:
     run(["a.pcap", "--deliveries"], tmp_path)
     assert steps[-2:] == [("deliveries", f"{tmp_path}/tables/deliveries.parquet"), "closed"]
+    written = tmp_path / "tables" / "deliveries.parquet"
+    written.mkdir()
+    (written / "part-0.parquet").touch()
+    run(["b.pcap"], tmp_path)
+    assert not written.exists()  # it would tell of an earlier capture
 
 
 @pytest.mark.parametrize(
