@@ -61,17 +61,17 @@ class ModelStore:
     async def put(self, id: str, subscription: Stored | None) -> None:
         """As `Store` says."""
         if subscription is None:
-            self.subscriptions.pop(id, None)
             await self.model.delete(SUBSCRIPTIONS + id)
+            self.subscriptions.pop(id, None)
             await self.model.delete(POSITIONS + id)
         else:
-            self.subscriptions[id] = subscription
             await self.model.set(SUBSCRIPTIONS + id, subscription)
+            self.subscriptions[id] = subscription
 
     async def create(self, topic: str) -> None:
         """As `Store` says."""
-        self.topics.add(topic)
         await self.model.set(TOPICS + topic, True)
+        self.topics.add(topic)
 
     async def position(self, lane: str) -> Position | None:
         """As `Store` says. A door that has just taken a part knows all that was written before, so it asks no other."""

@@ -119,15 +119,26 @@ class FileStore(MemoryStore):
         return found
 
     async def put(self, id: str, subscription: Stored | None) -> None:
-        """As `Store` says."""
+        """As `Store` says. What cannot be written is not stored with the next write either."""
+        former, position = self.subscriptions.get(id), self._positions.get(id)
         await super().put(id, subscription)
-        await self._write_definitions()
+        try:
+            await self._write_definitions()
+        except Exception:
+            await super().put(id, former)
+            if former is not None and position is not None:
+                self._positions[id] = position
+            raise
 
     async def create(self, topic: str) -> None:
         """As `Store` says."""
         if topic not in self.topics:
             await super().create(topic)
-            await self._write_definitions()
+            try:
+                await self._write_definitions()
+            except Exception:
+                self.topics.discard(topic)
+                raise
 
     async def save(self, positions: Mapping[str, Position | None]) -> None:
         """As `Store` says."""

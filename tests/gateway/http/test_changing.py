@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -108,6 +109,41 @@ def test_a_write_waits_for_the_one_before_also_if_its_client_has_gone(
         again = FileStore(tmp_path)
         await again.open()
         assert sorted(again.subscriptions) == ["a", "b"]
+        again.close()
+
+    asyncio.run(program())
+
+
+def test_what_a_full_disk_refused_is_not_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_full = False
+
+    def replace(*options: Any) -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, "full")
+        replace_file(*options)
+
+    monkeypatch.setattr("glue.gateway.http.store.replace_file", replace)
+
+    async def program() -> None:
+        nonlocal is_full
+        files = FileStore(tmp_path)
+        await files.open()
+        await files.put("a", {"id": "a"})
+        await files.save({"a": {"offset": 5}})
+        is_full = True
+        refused = files.put("a", {"id": "other"}), files.put("a", None), files.put("b", {"id": "b"}), files.create("t")
+        for change in refused:
+            with pytest.raises(OSError, match="full"):
+                await change
+        assert (files.subscriptions, files.topics) == ({"a": {"id": "a"}}, set())
+        is_full = False
+        await files.create("u")
+        await files.save({})
+        files.close()
+        again = FileStore(tmp_path)
+        await again.open()
+        assert (again.subscriptions, again.topics) == ({"a": {"id": "a"}}, {"u"})
+        assert await again.position("a") == {"offset": 5}
         again.close()
 
     asyncio.run(program())

@@ -117,6 +117,24 @@ def test_a_store_in_a_model_has_what_another_door_wrote() -> None:
     run(program())
 
 
+def test_what_a_minority_refused_is_not_in_the_store_of_a_door() -> None:
+    async def program() -> None:
+        model: Any = Model()
+        store = ModelStore(model)
+        await store.put("s", {"id": "s"})
+
+        async def refuse(*_: Any) -> None:
+            raise MinorityError("alone")
+
+        model.set = model.delete = refuse
+        for change in (store.put("s", {"id": "other"}), store.put("s", None), store.put("t", {}), store.create("a/b")):
+            with pytest.raises(MinorityError):
+                await change
+        assert (store.subscriptions, store.topics) == ({"s": {"id": "s"}}, set())
+
+    run(program())
+
+
 def part_with(id: str) -> str:
     return f"http/part/{part_of(id)}"
 
