@@ -12,7 +12,7 @@ from pathlib import Path
 
 from glue.cmd import common
 from glue.cmd.output import CommandOutput, printable
-from glue.doctor import FAULT, NOTE, Diagnosis, Seen, diagnose
+from glue.doctor import FAULT, NOTE, Diagnosis, MachineSeen, Seen, diagnose
 from glue.errors import ConfigurationError
 from glue.observing import Observer
 
@@ -95,6 +95,12 @@ def tell(output: CommandOutput, seen: Seen, diagnosis: Diagnosis) -> None:
     tell_details(output, seen)
 
 
+def _why(machine: MachineSeen) -> str:
+    """Return the reason for the choice of the interface, without the name and address with which it begins."""
+    why = machine.reason.removeprefix(machine.chosen or "")
+    return why.partition(")")[2] if why.startswith(" (") else why
+
+
 def tell_details(output: CommandOutput, seen: Seen) -> None:
     """Print the machine, the endpoints, and the ways between them."""
     machine = seen.machine
@@ -102,7 +108,7 @@ def tell_details(output: CommandOutput, seen: Seen) -> None:
     addresses = f" ({', '.join((*shown.ipv4, *shown.ipv6)[:2])})" if shown is not None else ""
     output.event(
         "machine",
-        output.style("dim", f"\n{machine.host}: interface {machine.chosen or 'none'}{addresses}, {machine.reason}"),
+        output.style("dim", f"\n{machine.host}: interface {machine.chosen or 'none'}{addresses}{_why(machine)}"),
         host=machine.host,
         interface=machine.chosen,
         reason=machine.reason,

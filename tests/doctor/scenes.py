@@ -7,6 +7,7 @@ from typing import Any
 
 from glue.doctor import EndpointSeen, InterfaceSeen, MachineSeen, Seen, SenderSeen, Way
 
+CHOICE = "eth0 (10.0.0.1), because it carries the default route"
 ETHERNET = InterfaceSeen(name="eth0", ipv4=("10.0.0.1/24",), heard=12)
 LOOPBACK = InterfaceSeen(name="lo", loopback=True, ipv4=("127.0.0.1/8",))
 ALL, LARGE = (24, 24), (6, 6)
@@ -27,7 +28,7 @@ def healthy(*endpoints: EndpointSeen) -> Seen:
     """A network without a fault."""
     every = (DOCTOR, *(endpoints or (KITCHEN, HALL)))
     return Seen(
-        machine=MachineSeen(interfaces=(LOOPBACK, ETHERNET), chosen="eth0", reason="it carries the default route"),
+        machine=MachineSeen(interfaces=(LOOPBACK, ETHERNET), chosen="eth0", reason=CHOICE),
         endpoints=every,
         senders=tuple(SenderSeen(address=one.address, port=37319, id=one.id, name=one.name) for one in every[1:]),
         ways=tuple(way(source, target) for source in every for target in every if source is not target),
