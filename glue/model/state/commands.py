@@ -84,7 +84,7 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class ExpectRevision:
-    """Continue only if the key was last changed at this log index; 0: only if it has no value."""
+    """Continue only if the key was last changed at this log index before the transaction; 0: if it had no value."""
 
     key: str
     revision: int
