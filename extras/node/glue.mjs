@@ -14,6 +14,7 @@ import { createSocket } from "node:dgram";
 
 const [DATAGRAM, HEADER, WINDOW, GIVE_UP_MS, MESSAGE] = [1472, 192, 1024, 10_000, 16 << 20];
 const [PEERS, CHANNELS, PATTERN, OPERATIONS, REPLIES] = [1024, 256, 512, 1000, 16]; // the last: frames for a want
+const [INTERESTS, STREAMS, MESSAGES, HELD] = [10_000, 10_000, 16_384, 64 << 20]; // of a peer twice; of a bundle; bytes
 const KINDS = ["announce", "answer", "call", "probe"]; // with an announcement as their body
 const token = () => randomInt(1, 2 ** 31);
 const place = ({ address, port }) => `${address}:${port}`;
@@ -43,7 +44,7 @@ class Peer {
   constructor(id, life, from, channel) {
     Object.assign(this, { id, life, from, channel, name: "", token: token(), echo: 0, proven: false, credit: 1 });
     Object.assign(this, { heard: Date.now(), lease: 5000, probeAt: 0, epoch: 0, version: 0, announced: 0, base: 0 });
-    Object.assign(this, { wantAt: 0, sequence: 0, acked: 0, limit: 128, seen: 0, stale: 0, ackedAt: 0, candidate: null });
+    Object.assign(this, { wantAt: 0, full: false, sequence: 0, acked: 0, limit: 128, seen: 0, stale: 0, ackedAt: 0, candidate: null });
     this.interests = new Set();
     this.waiting = new Map(); // sequence: message that is not acknowledged
     this.channels = new Map(); // number: what came in
@@ -51,7 +52,7 @@ class Peer {
     this.streams = new Map(); // topic: the last number and the next position
   }
   wants = (topic) =>
-    this.proven && (this.version < this.base || [...this.interests].some((pattern) => matches(pattern, topic)));
+    this.proven && (this.full || this.version < this.base || [...this.interests].some((pattern) => matches(pattern, topic)));
 }
 
 /** An endpoint. `peers` maps ids to what is known of them; `counts` has what happened to datagrams and messages. */
@@ -61,7 +62,7 @@ export class Client {
     Object.assign(this, { name, host, group: { address: group, port }, network, peers: new Map(), counts: {} });
     this.id = createHash("sha256").update(name).digest("hex").slice(0, 16);
     Object.assign(this, { life: Date.now() * 1024 + randomInt(1024), beacon: token(), counter: 0, channels: 0, best: 0 });
-    Object.assign(this, { subscriptions: [], topics: new Map(), announceAt: 0, gap: 100, closed: false });
+    Object.assign(this, { subscriptions: [], topics: new Map(), announceAt: 0, gap: 100, held: 0, closed: false });
   }
 
   /** Join the group; resolves once the first announcement has left. */
@@ -69,12 +70,17 @@ export class Client {
     const open = (options, port, address) =>
       new Promise((resolve, reject) => {
         const socket = createSocket(options);
-        socket.once("error", reject).bind(port, address, () => resolve(socket));
+        socket.once("error", (error) => (socket.close(), reject(error))).bind(port, address, () => resolve(socket));
       });
     this.unicast = await open({ type: "udp4" }, 0, this.host);
-    this.multicast = await open({ type: "udp4", reuseAddr: true }, this.group.port, this.group.address);
-    this.multicast.addMembership(this.group.address, this.host);
-    if (this.host) this.unicast.setMulticastInterface(this.host);
+    try {
+      this.multicast = await open({ type: "udp4", reuseAddr: true }, this.group.port, this.group.address);
+      this.multicast.addMembership(this.group.address, this.host);
+      if (this.host) this.unicast.setMulticastInterface(this.host);
+    } catch (error) {
+      for (const socket of [this.unicast, this.multicast]) socket?.close(); // else the process would not end
+      throw error;
+    }
     this.unicast.on("message", (bytes, from) => this.receive(bytes, from, false)).on("error", () => this.count("failed"));
     this.multicast.on("message", (bytes, from) => this.receive(bytes, from, true)).on("error", () => this.count("failed"));
     this.timer = setInterval(() => this.tend(Date.now()), 10);
@@ -210,6 +216,7 @@ export class Client {
 
   /** Forget a life; what it has not acknowledged is given up. */
   forget(peer) {
+    for (const channel of peer.channels.values()) this.held -= channel.bytes;
     if (peer.waiting.size) this.count("given up", peer.waiting.size);
     peer.waiting.clear(), this.peers.delete(peer.id);
   }
@@ -223,12 +230,13 @@ export class Client {
   /** Apply the operations on a peer's interests. */
   follow(peer, { epoch, first, version = 0, base = first === undefined ? 0 : 1, operations }) {
     if (!isCount(epoch) || !Array.isArray(operations) || epoch < peer.epoch) return;
-    if (epoch > peer.epoch) Object.assign(peer, { epoch, version: 0, announced: 0, base, interests: new Set() });
+    if (epoch > peer.epoch) Object.assign(peer, { epoch, version: 0, announced: 0, base, full: false, interests: new Set() });
     let number = first ?? version - operations.length;
     for (const operation of operations) {
       if (number++ !== peer.version) continue;
       peer.version++;
-      if (operation[0] === "+") peer.interests.add(operation.slice(1));
+      if (operation[0] === "+" && peer.interests.size >= INTERESTS) peer.full = true; // it is sent everything
+      else if (operation[0] === "+") peer.interests.add(operation.slice(1));
       else peer.interests.delete(operation.slice(1));
     }
     peer.announced = Math.max(peer.announced, version, number);
@@ -292,12 +300,14 @@ export class Client {
 
   receiveTransport(peer, { transport, fragment }, body) {
     const [kind, ...n] = transport;
-    if (!n.every(isCount)) throw new Error("malformed entry");
+    const isFragment = Array.isArray(fragment) && fragment.length === 4 && fragment.every(isCount);
+    if (!n.every(isCount) || (fragment !== undefined && !isFragment)) throw new Error("malformed entry");
     const open = (number) => {
-      const channel = peer.channels.get(number) ?? { number, next: 0, held: new Map(), parts: null };
+      const channel = peer.channels.get(number) ?? { number, next: 0, held: new Map(), bytes: 0, parts: null };
       peer.channels.delete(number);
       peer.channels.set(number, channel); // the last: the longest unused makes place
-      if (peer.channels.size > CHANNELS) peer.channels.delete(peer.channels.keys().next().value);
+      const [oldest] = peer.channels.size > CHANNELS ? peer.channels.values() : [];
+      if (oldest) peer.channels.delete(oldest.number), (this.held -= oldest.bytes);
       return channel;
     };
     if (kind === "data" || (kind === "group" && peer.channels.has(n[5]))) {
@@ -306,7 +316,11 @@ export class Client {
       channel.due = true;
       if (sequence < channel.next || channel.held.has(sequence)) this.count("duplicate");
       else if (sequence >= channel.next + WINDOW) this.count("beyond window");
-      else channel.held.set(sequence, { fragment, body: Buffer.from(body), at: Date.now() - n[1] });
+      else if (this.held > HELD && sequence !== channel.next) this.count("not held");
+      else {
+        channel.held.set(sequence, { fragment, body: Buffer.from(body), at: Date.now() - n[1] });
+        this.hold(channel, body.length);
+      }
       this.release(peer, channel);
     } else if (kind === "best") {
       if (peer.best.has(n[1])) return this.count("duplicate");
@@ -318,29 +332,52 @@ export class Client {
     else if (kind === "open" && JSON.parse(body.toString("utf8")).includes(this.id)) open(n[0]).due = true;
     else if (kind === "skip" && peer.channels.has(n[0])) {
       const channel = open(n[0]);
-      for (const sequence of [...channel.held.keys()]) if (sequence < n[1]) channel.held.delete(sequence);
+      for (const [sequence, { body: passed }] of [...channel.held])
+        if (sequence < n[1]) channel.held.delete(sequence), this.hold(channel, -passed.length);
       Object.assign(channel, { next: Math.max(channel.next, n[1]), due: true });
       this.release(peer, channel);
     }
     for (const channel of peer.channels.values()) if (channel.due) this.acknowledge(peer, channel);
   }
 
+  /** Count bytes of frames and fragments that wait. */
+  hold(channel, bytes) {
+    channel.bytes += bytes;
+    this.held += bytes;
+  }
+
   /** Hand up the frames that are in order. */
   release(peer, channel) {
     for (let frame; (frame = channel.held.get(channel.next)); ) {
       channel.held.delete(channel.next++);
-      const [message, , total, index] = frame.fragment ?? [];
-      if (frame.fragment && !index) channel.parts = { message, bodies: [], size: 0 };
-      if (frame.fragment && (channel.parts?.message !== message || total > MESSAGE)) this.count("fragments ignored");
-      else if (frame.fragment) {
-        channel.parts.size += frame.body.length;
-        channel.parts.bodies.push(frame.body);
-        if (channel.parts.size < total) continue;
-        frame.body = Buffer.concat(channel.parts.bodies);
-        channel.parts = null;
+      const body = frame.fragment ? this.join(channel, frame) : frame.body;
+      if (!body) continue;
+      this.hold(channel, -body.length);
+      try {
+        this.handUp(peer, body, Date.now() - frame.at, true);
+      } catch {
+        this.count("malformed"); // the frames behind it come up all the same
       }
-      this.handUp(peer, frame.body, Date.now() - frame.at, true);
     }
+  }
+
+  /** Put a fragment to those before it; returns the message once it is whole. */
+  join(channel, { fragment: [message, , total, index], body }) {
+    if (!index) {
+      this.hold(channel, -(channel.parts?.size ?? 0));
+      channel.parts = { message, bodies: [], size: 0 };
+    }
+    const { parts } = channel;
+    if (parts?.message !== message || !body.length || total > MESSAGE || this.held > HELD) {
+      this.hold(channel, -body.length - (parts?.size ?? 0));
+      channel.parts = null;
+      return void this.count("fragments ignored");
+    }
+    parts.size += body.length;
+    parts.bodies.push(body);
+    if (parts.size < total) return;
+    channel.parts = null;
+    return Buffer.concat(parts.bodies);
   }
 
   acknowledge(peer, channel) {
@@ -355,7 +392,11 @@ export class Client {
 
   handUp(peer, bundle, age, reliable) {
     const [{ groups }, payloads] = split(bundle);
-    const sizes = groups.map((group) => group.lengths ?? Array(group.count ?? 1).fill(group.length));
+    const counts = groups.map((group) => group.lengths?.length ?? group.count ?? 1);
+    if (!counts.every(isCount) || counts.reduce((sum, count) => sum + count, 0) > MESSAGES) throw new Error("too many messages");
+    const sizes = groups.map((group, index) => group.lengths ?? Array(counts[index]).fill(group.length));
+    const isWhole = ({ topic, sequence, position = sequence }) => typeof topic === "string" && [sequence, position].every(isCount);
+    if (!groups.every(isWhole) || !sizes.flat().every(isCount)) throw new Error("malformed group");
     if (sizes.flat().reduce((sum, size) => sum + size, 0) !== payloads.length) throw new Error("lengths do not add up");
     let at = 0;
     for (const [index, group] of groups.entries())
@@ -373,7 +414,9 @@ export class Client {
             message.missed = stream.next ? Math.max(0, position - stream.next) : 0;
             stream.next = position + 1;
           }
+          peer.streams.delete(group.topic); // the last: the longest unused makes place
           peer.streams.set(group.topic, { ...stream, last: Math.max(stream.last, sequence) });
+          if (peer.streams.size > STREAMS) peer.streams.delete(peer.streams.keys().next().value);
         }
         for (const { handler } of handlers) queueMicrotask(() => handler(message)); // its errors are not ours
       }

@@ -38,6 +38,52 @@ pass(1000);
 hear("discovery", [5, 0, null, null, "announce"], stranger, true, "f".repeat(16));
 assert.deepEqual([client.peers.size, client.peers.has("f".repeat(16)), client.peers.has(PEER)], [1024, true, true]);
 
+// A message says how many it is, not how much memory it takes.
+const delivered = [];
+client.subscribe("safe/#", ({ topic }) => delivered.push(topic));
+const malformed = client.counts.malformed ?? 0;
+const groups = (...changes) => changes.map((change) => ({ topic: "safe/t", sequence: 1, at: 0, length: 0, ...change }));
+const wrong = [
+  groups({ count: 4e9 }), groups({ count: 1e300 }), groups({ count: 9000 }, { count: 9000 }), groups({ lengths: [-1, 1] }),
+  groups({ count: "2" }), groups({ topic: 7 }), groups({ sequence: "1" }), groups({ position: null }), 5,
+];
+let best = 0;
+for (const each of wrong) hear("transport", ["best", 0, best++], `${JSON.stringify({ groups: each })}\n`);
+await null;
+assert.deepEqual([client.counts.malformed - malformed, delivered], [wrong.length, []]);
+
+// One that cannot be read holds up none behind it, and counts once.
+hear("transport", ["data", 0, 0, 0, 0, 0, 3000, 1], `${JSON.stringify({ groups: groups({ topic: "safe/u" }) })}\n`);
+hear("transport", ["data", 0, 0, 0, 0, 0, 3000, 0], "nothing");
+await null;
+assert.deepEqual([client.counts.malformed - malformed, delivered], [wrong.length + 1, ["safe/u"]]);
+
+// Topics of a publisher do not pile up.
+for (let number = 0; number < 10_100; number++)
+  hear("transport", ["data", 0, 0, 0, 0, 0, 3000, 2 + number],
+    `${JSON.stringify({ groups: groups({ topic: `safe/${number}` }) })}\n`);
+assert.equal(peer.streams.size, 10_000);
+assert.ok(peer.streams.has("safe/10099") && !peer.streams.has("safe/99"));
+
+// Frames behind a gap take 64 MiB at most, of all channels together; the next frame always finds room.
+const large = "x".repeat(1200);
+for (let number = 5000; number < 5060; number++)
+  for (let sequence = 1; sequence < 1024; sequence++) hear("transport", ["data", 0, 0, 0, 0, 0, number, sequence], large);
+assert.ok(client.held > 64 << 20 && client.held <= (64 << 20) + 1200, client.held);
+assert.ok(client.counts["not held"] > 0);
+hear("transport", ["data", 0, 0, 0, 0, 0, 5059, 0], `${JSON.stringify({ groups: groups({ topic: "safe/next" }) })}\n`);
+await null;
+assert.equal(delivered.at(-1), "safe/next");
+for (let number = 5000; number < 5060; number++) hear("transport", ["skip", number, 1024], "");
+assert.equal(client.held, 0);
+
+// A peer with more patterns than are kept is sent everything.
+const learn = (first, operations) => hear("discovery", [5, 0, null, null, "operations"], { epoch: 0, first, last: true, operations });
+for (let first = 1; first < 10_000; first++) learn(first, [`+a/${first}`]);
+assert.deepEqual([peer.wants("$b"), peer.interests.size], [false, 10_000]);
+learn(10_000, ["+a/last"]);
+assert.deepEqual([peer.wants("$b"), peer.interests.size], [true, 10_000]);
+
 // What a peer that leaves has not acknowledged is given up, and counted.
 client.publish("a", "x", { reliable: true });
 hear("discovery", [0, peer.token, null, null, "goodbye"], "");
