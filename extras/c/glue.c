@@ -404,9 +404,9 @@ static long take_bundle(struct glue *g, struct glue_peer *p, const uint8_t *data
         m.json = find_number(group, "json", 0) == 1, m.retained = find_number(group, "retain", 0) == 2;
         if (find(group, "codec", &each)) m.codec = number(each) < 65536 ? (int)number(each) : -1;
         if (find(group, "lengths", &each) && enter(each, '[', &lengths)) count = 16384;
-        for (uint64_t k = 0; k < count && k < 16384 && (!lengths.at || next(&lengths, &each)); k++) {
+        for (uint64_t k = 0; k < count && (!lengths.at || next(&lengths, &each)); k++) {
             if (lengths.at) length = number(each);
-            if (length > left || !sequence) return g->counts[GLUE_MALFORMED]++, 0;
+            if (length > left || !sequence || n == 16384) return g->counts[GLUE_MALFORMED]++, 0;
             left -= length;
             if (n++ < *done) continue;
             if (length > (size_t)(data + size - at)) return (long)(at - line - 1);

@@ -119,3 +119,12 @@ def test_strangers_who_prove_nothing_keep_no_place_from_a_newcomer(client: Harne
     assert header["discovery"][-1] == "answer"
     assert client.counters()["TOO_MANY_PEERS"] == 2
     assert client.do("publish t x")[-1] == ["result", "1"]  # the peer that has proved itself stays
+
+
+def test_a_bundle_has_no_more_messages_than_the_format_allows(client: Harness) -> None:
+    meet(client)
+    groups = [{"topic": "t", "sequence": 1 + 9000 * part, "at": 0, "count": 9000, "length": 0} for part in range(9)]
+    lines = client.receive(data(0, body=json.dumps({"groups": groups}).encode() + b"\n"))
+    assert sum(words[0] == "message" for words in lines) == 16_384
+    assert client.counters()["MALFORMED"] == 1
+    assert payloads(client.receive(data(1, body=bundle(b"next", 100_000)))) == ["next"]
