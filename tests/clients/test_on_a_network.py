@@ -64,7 +64,7 @@ def exchange(program: Program, python: glue.Endpoint, count: int) -> None:
     assert len(numbers) == len(set(numbers))
 
 
-@pytest.mark.parametrize("script", ["renewal", "limits"])
+@pytest.mark.parametrize("script", ["renewal", "limits", "mutated"])
 def test_the_client_in_javascript_keeps_its_promises_without_a_network(script: str) -> None:
     done = subprocess.run([node(), str(SCRIPTS / f"{script}.mjs")], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
