@@ -198,7 +198,7 @@ def application(door: Door, cors: frozenset[str]) -> web.Application:
                 tell_refusal(door, request, error.detail)
             return _problem(error)
         except web.HTTPException as error:
-            return _problem(ProblemError(error.status, error.reason, _allowed(error)))
+            return _problem(_refused(request, error))
         except (GlueError, ValueError, TypeError, ConnectionError) as error:
             problem = problem_of(error)
             if problem.status in REFUSALS:
@@ -276,8 +276,15 @@ def _signature(cors: frozenset[str]) -> Callable[[web.Request, web.StreamRespons
     return sign
 
 
-def _allowed(error: web.HTTPException) -> dict[str, str]:
-    return {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+def _refused(request: web.Request, error: web.HTTPException) -> ProblemError:
+    """Return what a client is told of a request that no route takes."""
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = error.headers["Allow"]
+        detail = f"this path takes {allowed.replace(',', ', ')}, and not {error.method}"
+        return ProblemError(error.status, detail, {"allow": allowed})
+    if isinstance(error, web.HTTPNotFound):
+        return ProblemError(error.status, f"there is no path {request.path!r:.200}; openapi.json lists all")
+    return ProblemError(error.status, error.reason)
 
 
 def _problem(error: ProblemError) -> web.Response:

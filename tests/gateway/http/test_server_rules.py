@@ -83,7 +83,7 @@ def test_each_error_is_a_problem_in_words_and_refusals_are_logged(
                 found[kind] = reply.status, reply.headers.get("retry-after"), await reply.json(content_type=None)
         for method, path in (("DELETE", "/open"), ("GET", "/none")):
             async with session.request(method, url + path) as reply:
-                found[path] = reply.status, reply.headers.get("allow"), (await reply.json(content_type=None))["title"]
+                found[path] = reply.status, reply.headers.get("allow"), (await reply.json(content_type=None))["detail"]
 
     made = served(monkeypatch, main)
 
@@ -96,8 +96,8 @@ def test_each_error_is_a_problem_in_words_and_refusals_are_logged(
         "minority": (503, None, problem(503, "Service Unavailable", "no majority")),
         "value": (400, None, problem(400, "Bad Request", "wrong")),
         "fault": (500, None, problem(500, "Internal Server Error", "the door has a fault; its log tells more")),
-        "/open": (405, "GET,PUT", "Method Not Allowed"),
-        "/none": (404, None, "Not Found"),
+        "/open": (405, "GET,PUT", "this path takes GET, PUT, and not DELETE"),
+        "/none": (404, None, "there is no path '/none'; openapi.json lists all"),
     }  # fmt: skip
     assert made.told == ["127.0.0.1: full", "127.0.0.1: no majority"]
     assert [record.getMessage() for record in caplog.records if record.name == "glue.http"] == [
