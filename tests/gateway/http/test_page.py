@@ -98,3 +98,10 @@ def test_the_page_shows_what_is_published(door: Doors, lan: Lan, tmp_path: Path)
             return (performance.now() - began) / 20;
         })()"""
         assert page.value(fluid) < 200, "milliseconds to draw 10,000 topics, on a machine however busy"
+        page.value("document.querySelector('[data-view=topics]').click(), one('search').value = ''")
+        boiler.publish("deep" + "/a" * 30_000, 1)
+        page.wait("topics.size == 10013")
+        page.value("isStale = true, draw()")
+        assert page.value("visible.filter(node => node.path.startsWith('deep')).length") == 32
+        page.value("[...Array(50000).keys()].forEach(n => take({topic: 't/' + n, payload: 1}, 0)), draw()")
+        assert page.value("one('count').textContent") == "50000 topics, 10013 messages of others left out"
