@@ -14,13 +14,14 @@ from typing import Final
 
 from glue.contract import Alarm, Delivery, Event, PeerAdded, PeerInterest, PeerRemoved, Surveyed
 from glue.contract.frozen import Frozen
+from glue.contract.matching import meet
 from glue.endpoint.fork import heirs
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.presence import promise_of
 from glue.endpoint.receivers import AlarmReceiver
 from glue.model import StackRequest
 from glue.requests.directory import matches
-from glue.topics.names import is_wildcard, meet
+from glue.topics.names import is_wildcard
 
 TOLERANCE: Final = 1.25
 """Deadlines that pass before a publisher is silent."""

@@ -130,7 +130,7 @@ class Durability:
 
     def covering(self, pattern: str) -> list[str]:
         """Ids of the keepers with a disk that keep all topics of a pattern."""
-        from glue.history.overlap import covers  # imported when used: most networks have no keepers
+        from glue.contract.matching import covers  # imported when used: most networks have no keepers
 
         with self._lock:
             found = {

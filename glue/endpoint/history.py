@@ -14,6 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from glue.contract import BULK, NORMAL, Delivery, Event, Missed, PeerInterest, PeerRemoved, Publication
+from glue.contract.matching import meet
 from glue.endpoint.fork import heirs
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Peer
@@ -22,7 +23,6 @@ from glue.endpoint.queues import QueueOwner
 from glue.endpoint.requests import Named
 from glue.history import PublishedMemory, Reader, Server
 from glue.history.names import ask_topic, page_topic
-from glue.history.overlap import overlaps
 from glue.history.server import matcher
 from glue.history.source import LATE
 from glue.history.wire import MalformedError, Page, Request, Start, decode_page
@@ -178,7 +178,7 @@ class History:
         now = self._clocks.clock()
         for interest in interests:
             place, pattern, replicas = served_by(interest)
-            if not overlaps(pattern, reader.pattern):
+            if not meet(pattern, reader.pattern):
                 continue
             if place:
                 reader.keepers.offered(now, peer, life, pattern, place, replicas)

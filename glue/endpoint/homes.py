@@ -10,10 +10,10 @@ from glue.consumers.home import ConsumerAlert, Message
 from glue.consumers.moving import MovingHome
 from glue.consumers.positions import Positions
 from glue.contract import Delivery, Event, Publication
+from glue.contract.matching import covers
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.receivers import Receiver
-from glue.history.overlap import covers
 from glue.storage import FileLog, Record
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 
 from glue.contract import Delivery, Event, PeerAdded, PeerInterest, PeerRemoved, Surveyed
 from glue.contract.frozen import Frozen
+from glue.contract.matching import meet
 from glue.endpoint.observers import Observers
 from glue.errors import TopicError
 from glue.requests.wire import ANNOUNCED
 from glue.topics import check_pattern
-from glue.topics.names import meet
 from glue.topics.wrapped import SAMPLED, is_wrapped, unwrapped
 
 PUBLISHER: Final = "$glue/publisher/"

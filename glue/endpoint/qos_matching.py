@@ -16,6 +16,7 @@ from threading import RLock
 from typing import Any, Final, Literal, NamedTuple
 
 from glue.contract import Delivery, Event, PeerAdded, PeerInterest, PeerRemoved, Surveyed
+from glue.contract.matching import meet
 from glue.endpoint.deadlines import TOLERANCE
 from glue.endpoint.fork import heirs
 from glue.endpoint.owner import SubscriptionOwner
@@ -34,7 +35,6 @@ from glue.endpoint.qos_terms import (
 )
 from glue.endpoint.receivers import Receiver
 from glue.requests.directory import matches
-from glue.topics.names import meet
 
 PEER_STATEMENTS: Final = 1024
 """Statements of one peer, at some 600 bytes each: 0.6 MB."""

@@ -16,6 +16,7 @@ import orjson
 from glue import schema
 from glue.contract import Delivery, Event, Options, Publication, Subscribe, Unsubscribe
 from glue.contract.logs import lazy_logger
+from glue.contract.matching import meet
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.message import Message
 from glue.endpoint.owner import SubscriptionOwner
@@ -24,7 +25,7 @@ from glue.endpoint.receivers import Announcement, Receiver
 from glue.endpoint.type_news import Mismatch
 from glue.errors import ClosedError, ConfigurationError
 from glue.requests.directory import matches
-from glue.schema import PUBLISH, SUBSCRIBE, AnnouncedType, overlap, type_interest
+from glue.schema import PUBLISH, SUBSCRIBE, AnnouncedType, type_interest
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:  # imported when used: most programs name no quality of service, and no types
@@ -178,7 +179,7 @@ class Types:
 
     def _compare(self, topic: BaseTopic[Any], way: str, peer: str, told: AnnouncedType) -> None:
         """Fetch a schema if it may not fit a topic."""
-        if told.way == way or told.hash == topic.adapter.hash or not overlap(told.pattern, topic.pattern):
+        if told.way == way or told.hash == topic.adapter.hash or not meet(told.pattern, topic.pattern):
             return
         pair = topic.adapter.hash + topic.pattern, peer, told
         if pair in self._met:

@@ -14,11 +14,11 @@ from itertools import islice
 from math import inf
 from random import Random
 
+from glue.contract.matching import meet
 from glue.contract.ranges import RangeSet
 from glue.history.comparison import Partner, Work
 from glue.history.eras import Digests, EraSums, borders
 from glue.history.memory import Wanted
-from glue.history.overlap import overlaps
 from glue.history.source import EMPTY
 from glue.history.wire import HEAD_ROOM, RANGES, Page, Range, Request, json_size
 from glue.storage import JSON, Log, Record, Stream
@@ -90,7 +90,7 @@ class Healer:
 
     def met(self, now: float, peer: str, life: int, name: str, pattern: str, is_keeper: bool) -> None:
         """A keeper, or a publisher that remembers, serves a pattern."""
-        if not any(overlaps(pattern, mine) for mine in self.patterns):
+        if not any(meet(pattern, mine) for mine in self.patterns):
             return
         key = peer, is_keeper
         partner = self._partners.get(key)
@@ -129,7 +129,7 @@ class Healer:
         found: tuple[set[str], set[str]] = set(), set()
         count = sum(partner.is_keeper for partner in self._partners.values())
         for (peer, is_keeper), partner in self._partners.items():
-            if is_keeper and any(overlaps(pattern, one) for one in partner.patterns):
+            if is_keeper and any(meet(pattern, one) for one in partner.patterns):
                 is_silent = self._work is not None and self._work.peer == peer and self._tries >= DOUBT
                 is_late = partner.compared_at < now - OF_LATE * max(self._interval * count, partner.rest)
                 found[is_silent or is_late].add(peer)
@@ -199,7 +199,7 @@ class Healer:
             return False
         peer, is_keeper = min(due)[1]
         partner = self._partners[peer, is_keeper]
-        todo = [mine for mine in self.patterns if any(overlaps(one, mine) for one in partner.patterns)]
+        todo = [mine for mine in self.patterns if any(meet(one, mine) for one in partner.patterns)]
         if not todo:
             partner.check_at = inf
             return self._begin(now)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from math import inf
 from random import Random
 
+from glue.contract.matching import meet
 from glue.history.known_keepers import KnownKeepers
-from glue.history.overlap import overlaps
 from glue.history.sequencer import Sequencer
 from glue.history.source import GONE, RETURN, SILENCE, STREAMS, Source
 from glue.history.stream import Key, Stream
@@ -247,7 +247,7 @@ class Keepers:
         """Whether another keeper may have something of the same topics that this one has not fetched yet."""
         mine = self._keepers[peer].patterns
         others = [keeper.patterns for keeper in self._keepers.others(peer)]
-        return page.compared < sum(any(overlaps(one, two) for one in mine for two in other) for other in others)
+        return page.compared < sum(any(meet(one, two) for one in mine for two in other) for other in others)
 
     def _take_heads(self, now: float, peer: str, page: Page) -> None:
         """Take a page of a list of streams: open what is new, and note what is behind what a keeper has."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from glue._lazy import lazy_imports
-from glue.schema.announced import PUBLISH, SUBSCRIBE, AnnouncedType, TypeDirectory, overlap, type_interest
+from glue.schema.announced import PUBLISH, SUBSCRIBE, AnnouncedType, TypeDirectory, type_interest
 
 if TYPE_CHECKING:
     from glue.schema.adapters import SCHEMA_LIMIT, Adapter, adapter_of, hash_of
@@ -30,6 +30,5 @@ __all__ = [
     "adapter_of",
     "differences",
     "hash_of",
-    "overlap",
     "type_interest",
 ]

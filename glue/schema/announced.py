@@ -105,18 +105,3 @@ class TypeDirectory:
     def __iter__(self) -> Iterator[tuple[str, AnnouncedType]]:
         """Peers (endpoint ids) and their types."""
         return iter([(peer, told) for peer, types in self._types.copy().items() for told in types.copy()])
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether some topic matches both well-formed patterns."""
-    mine, theirs = one.split("/"), other.split("/")
-    for place in range(max(len(mine), len(theirs)) + 1):
-        left = mine[place] if place < len(mine) else None
-        right = theirs[place] if place < len(theirs) else None
-        if left == "#" or right == "#":
-            return True
-        if left is None or right is None:
-            return left is right
-        if left != right and "+" not in (left, right):
-            return False
-    return True

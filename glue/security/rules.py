@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
+
+from glue.contract.matching import covers, meet
 
 ACTIONS: Final = ("publish", "subscribe", "respond", "keep", "read", "write")
 """What a rule is about: topics for the first four, keys of models (model/key) for the last two."""
@@ -19,6 +22,10 @@ MARKS: Final = frozenset({"signed", "private"})
 PATTERN_LIMIT: Final = 1024  # characters
 DECISIONS: Final = 10_000
 """Decisions kept, some 200 bytes each: 2 MB."""
+
+
+_covers = partial(covers, every_level=True)  # a rule for # is for topics that begin with $, too
+_meet = partial(meet, every_level=True)
 
 
 class Decision(NamedTuple):
@@ -55,11 +62,11 @@ class Rule:
 
     def matches(self, name: str, action: str, topic: str) -> bool:
         """Whether the rule is about this; the wildcards of `topic`, a pattern to subscribe to, must be covered."""
-        return action in self.may and covers(self.who, name) and any(covers(one, topic) for one in self.topics)
+        return action in self.may and _covers(self.who, name) and any(_covers(one, topic) for one in self.topics)
 
     def touches(self, name: str, action: str, topic: str) -> bool:
         """Whether the rule is about a part of the topics of a pattern."""
-        return action in self.may and covers(self.who, name) and any(overlaps(one, topic) for one in self.topics)
+        return action in self.may and _covers(self.who, name) and any(_meet(one, topic) for one in self.topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +76,6 @@ class Mark:
     topics: tuple[str, ...]
     signed: bool = False
     private: bool = False
-
-
-def covers(pattern: str, topic: str) -> bool:
-    """Whether a pattern matches every topic that `topic`, which may be a pattern, matches."""
-    wanted, levels = pattern.split("/"), topic.split("/")
-    for place, level in enumerate(wanted):
-        if level == "#":
-            return True
-        if place >= len(levels) or levels[place] == "#" or (level != "+" and level != levels[place]):
-            return False
-    return len(wanted) == len(levels)
-
-
-def overlaps(one: str, other: str) -> bool:
-    """Whether some topic matches both patterns."""
-    first, second = one.split("/"), other.split("/")
-    for place in range(max(len(first), len(second))):
-        left = first[place] if place < len(first) else None
-        right = second[place] if place < len(second) else None
-        if left == "#" or right == "#":
-            return True
-        if left is None or right is None or (left != right and "+" not in (left, right)):
-            return False
-    return True
 
 
 def read_rules(values: Any) -> tuple[Rule, ...]:
@@ -180,7 +163,7 @@ class Rules:
         if found is None:
             if len(self._marked) >= DECISIONS:
                 self._marked.clear()
-            marks = [mark for mark in self._marks if any(covers(one, topic) for one in mark.topics)]
+            marks = [mark for mark in self._marks if any(_covers(one, topic) for one in mark.topics)]
             found = any(mark.signed for mark in marks), any(mark.private for mark in marks)
             self._marked[topic] = found
         return found

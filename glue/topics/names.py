@@ -6,8 +6,6 @@ level. `#`, only as the last level, stands for any number of levels, including n
 
 from __future__ import annotations
 
-from itertools import zip_longest
-
 from glue.errors import ConfigurationError, TopicError
 
 NAME_LIMIT = 65_535
@@ -55,22 +53,6 @@ def check_type(tag: str) -> None:
 def is_wildcard(pattern: str) -> bool:
     """Whether a well-formed pattern can match more than one topic."""
     return "+" in pattern or "#" in pattern
-
-
-def meet(one: str, other: str) -> bool:
-    """Whether any topic matches two well-formed patterns, either of which may be a topic."""
-    ones, others = one.split("/"), other.split("/")
-    if (ones[0] in "+#" and others[0].startswith("$")) or (others[0] in "+#" and ones[0].startswith("$")):
-        return False
-    for level, (left, right) in enumerate(zip_longest(ones, others)):
-        if "#" in (left, right):
-            return True
-        if left is None or right is None:
-            longer = ones if right is None else others
-            return longer[level:] == ["#"]
-        if left != right and "+" not in (left, right):
-            return False
-    return True
 
 
 def _check_name(name: str, what: str) -> None:

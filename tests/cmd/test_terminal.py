@@ -110,11 +110,12 @@ def test_programs_get_what_was_found() -> None:
 
 
 def test_a_command_that_ends_gives_its_locks_back() -> None:
-    held = {name: Calls(release=glue.MinorityError("alone") if name == "b" else None) for name in "abc"}
+    held: dict[str, Any] = {name: Calls(release=glue.MinorityError("alone") if name == "b" else None) for name in "abc"}
     for name, lock in held.items():
         lock.remaining, lock.token = 0.0 if name == "a" else 5.0, 1
     there: Any = Calls(lock=lambda name, *_, **__: held[name])
-    terminal = Terminal(there, SimpleNamespace(event=lambda *_, **__: None), 7.0)  # type: ignore[arg-type]
+    quiet: Any = SimpleNamespace(event=lambda *_, **__: None)
+    terminal = Terminal(there, quiet, 7.0)
     for name in held:
         terminal.do(["lock", name])
     terminal.release_all()

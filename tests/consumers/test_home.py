@@ -11,7 +11,7 @@ import pytest
 from glue.consumers.home import RETRY, ConsumerAlert, Home
 from glue.consumers.positions import Positions
 from glue.consumers.wire import ask_topic, encode, parse, tell_topic
-from glue.history.overlap import covers
+from glue.contract.matching import covers
 from glue.simulation.disk import SimulatedDisk
 from glue.storage import MemoryLog, Record
 
@@ -307,15 +307,6 @@ def test_a_keeper_of_other_topics_is_no_home(pattern: str) -> None:
     trial = Trial()
     (where,) = trial.ask(ask="join", pattern=pattern, member=MEMBER, begin=1)
     assert (where["tell"], where["covers"], where["home"]) == ("where", 0, "")
-
-
-@pytest.mark.parametrize(
-    ("kept", "wanted", "expected"),
-    [("a/#", "a/b", True), ("a/#", "a", True), ("a/+", "a/b", True), ("a/+", "a/#", False), ("#", "a/#", True),
-     ("#", "$sys/a", False), ("a/b", "a/+", False), ("+/b", "a/b", True), ("a/b", "a/b/c", False), ("+", "#", False)],
-)  # fmt: skip
-def test_a_pattern_covers_another(kept: str, wanted: str, expected: bool) -> None:
-    assert covers(kept, wanted) is expected
 
 
 MALFORMED = [

@@ -7,9 +7,7 @@ from random import Random
 
 import pytest
 
-from glue.history.overlap import overlaps
 from glue.history.wire import LAST, MalformedError, Page, Request, decode_page, decode_request
-from glue.requests.directory import matches
 from glue.topics.bundle import MessageGroup
 
 REQUESTS = [
@@ -100,31 +98,3 @@ def test_damaged_bytes_never_raise_anything_else() -> None:
         for decode in (decode_request, decode_page):
             with suppress(MalformedError):
                 decode(bytes(damaged[: rng.randint(0, len(damaged))]))
-
-
-def test_patterns_overlap_if_a_topic_matches_both() -> None:
-    levels = ["a", "b", "+", "#"]
-    patterns = [
-        *"ab+#",
-        *(f"{one}/{two}" for one in "ab+" for two in levels),
-        *(f"a/{one}/{two}" for one in "b+" for two in levels),
-    ]
-    topics = [
-        "a",
-        "b",
-        "c",
-        *(f"{one}/{two}" for one in "abc" for two in "abc"),
-        "a/b/a",
-        "a/b/b",
-        "a/b/c",
-        "a/c/a",
-        "a/c/b",
-        "b/a/a",
-        "b/b/c",
-    ]
-    for one in patterns:
-        for other in patterns:
-            expected = any(matches(one, topic) and matches(other, topic) for topic in topics)
-            assert overlaps(one, other) == expected, (one, other)
-    assert not overlaps("#", "$glue/a")
-    assert overlaps("$glue/#", "$glue/a")

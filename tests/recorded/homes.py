@@ -16,8 +16,8 @@ from glue.consumers.membership import Membership, Taken
 from glue.consumers.moving import MovingHome
 from glue.consumers.positions import Positions
 from glue.consumers.wire import PREFIX, encode, parse
+from glue.contract.matching import covers
 from glue.errors import StorageError
-from glue.history.overlap import covers
 from glue.history.wire import MalformedError
 from glue.simulation.disk import SimulatedDisk
 from glue.storage import FileLog, Record, Retention

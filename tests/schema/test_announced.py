@@ -8,7 +8,7 @@ import pytest
 
 from glue.contract import PeerInterest
 from glue.schema import announced
-from glue.schema.announced import TypeDirectory, overlap, type_interest, type_of_interest
+from glue.schema.announced import TypeDirectory, type_interest, type_of_interest
 
 
 def test_room_that_a_withdrawn_type_or_a_lost_peer_leaves_is_used_again_and_not_more(
@@ -48,11 +48,3 @@ def test_an_announced_type_has_a_way_a_name_a_hash_and_a_pattern(
     if told is not None:
         assert (told.way, told.name, told.hash, told.pattern) == (way, name, hash, pattern)
         assert told.label == f"{name}#{hash}"
-
-
-@pytest.mark.parametrize(("one", "other", "is_common"), [
-    ("a/#", "a/b/c", True), ("+/+", "a/b", True), ("a/+/c", "a/b/d", False), ("a/b/c", "a/+/c", True),
-    ("a/b", "a/b/c", False), ("+/b", "a/+", True), ("+/b/#", "a/b", True), ("+", "+", True),
-])  # fmt: skip
-def test_patterns_meet_level_by_level(one: str, other: str, is_common: bool) -> None:
-    assert overlap(one, other) is overlap(other, one) is is_common

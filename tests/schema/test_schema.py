@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from glue import ConfigurationError, PayloadError
 from glue.contract import PeerInterest
 from glue.contract.counters import Counters
-from glue.schema import Adapter, MismatchedValueError, TypeDirectory, adapter_of, differences, overlap, type_interest
+from glue.schema import Adapter, MismatchedValueError, TypeDirectory, adapter_of, differences, type_interest
 
 
 class Colour(enum.Enum):
@@ -276,15 +276,6 @@ def test_announced_types_are_checked_and_bounded() -> None:
     directory.change(PeerInterest("p", [], [good]))
     directory.forget("p")
     assert list(directory) == []
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "is_common"),
-    [("a", "a", True), ("a", "b", False), ("a/+", "a/b", True), ("a/+", "+/b", True), ("#", "a/b", True),
-     ("a/#", "a", True), ("a/b", "a", False), ("a/+", "a", False), ("+", "a/b", False), ("a/#", "b/#", False)],
-)  # fmt: skip
-def test_patterns_with_a_common_topic(one: str, other: str, is_common: bool) -> None:
-    assert overlap(one, other) is overlap(other, one) is is_common
 
 
 def test_types_of_other_libraries() -> None:

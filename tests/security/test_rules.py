@@ -13,7 +13,7 @@ from glue.cmd import key as command
 from glue.contract import ExecuteWill, Publication
 from glue.security import MemberIdentity
 from glue.security.guard import POLICY_SIZE, Policy, asked_by
-from glue.security.rules import Rules, covers, overlaps, read_rules
+from glue.security.rules import Rules, read_rules
 from glue.simulation import SimulatedEndpoint, World
 from tests.security.test_identities import AUTHORITY, KEY
 
@@ -30,26 +30,6 @@ class Client:
     def __init__(self, name: str, rules: list[dict[str, Any]] | None = None) -> None:
         self.name = name
         self.rules = read_rules([{**rule, "who": name} for rule in rules or []])
-
-
-@pytest.mark.parametrize(
-    ("pattern", "topic", "is_covered", "is_touched"),
-    [
-        ("a/b", "a/b", True, True),
-        ("a/+", "a/b", True, True),
-        ("a/#", "a/b/c", True, True),
-        ("a/#", "a", True, True),
-        ("#", "a/b", True, True),
-        ("a/+", "a/b/c", False, False),
-        ("a/b", "a/#", False, True),
-        ("a/+", "a/+", True, True),
-        ("a/b", "a/+", False, True),
-        ("a/b", "c/#", False, False),
-        ("+/b", "a/+", False, True),
-    ],
-)
-def test_patterns_cover_and_overlap(pattern: str, topic: str, is_covered: bool, is_touched: bool) -> None:
-    assert (covers(pattern, topic), overlaps(pattern, topic)) == (is_covered, is_touched)
 
 
 @pytest.mark.parametrize(

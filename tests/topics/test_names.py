@@ -6,7 +6,7 @@ import pytest
 
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern, check_topic
-from glue.topics.names import check_type, meet
+from glue.topics.names import check_type
 
 LEGAL_TOPICS = ["a", "a/b", "/", "/a", "a/", "a//b", "$SYS/load", " ", "é/日本/🙂", "x" * 65_535, "é" * 32_767]
 LEGAL_PATTERNS = [*LEGAL_TOPICS, "#", "+", "+/+", "/+", "+/", "a/#", "a/+/b", "+/a/#", "$SYS/#", "/#"]
@@ -70,16 +70,3 @@ def test_a_legal_type_is_accepted(tag: str) -> None:
 def test_a_broken_type_is_refused(tag: str) -> None:
     with pytest.raises(ConfigurationError, match="1 to 255 bytes"):
         check_type(tag)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "meets"),
-    [
-        ("a", "a", True), ("a", "b", False), ("a/b", "a", False), ("a/+", "a/b", True), ("+/b", "a/+", True),
-        ("a/#", "a", True), ("a/#", "a/b/c", True), ("#", "a/b", True), ("a/#", "b/#", False), ("+", "a/b", False),
-        ("#", "$SYS/a", False), ("+/a", "$SYS/a", False), ("$SYS/#", "$SYS/a", True), ("a/+/#", "a", False),
-        ("a/b/#", "+/b", True), ("a//b", "a/+/b", True),
-    ],
-)  # fmt: skip
-def test_two_patterns_meet_if_a_topic_matches_both(one: str, other: str, meets: bool) -> None:
-    assert meet(one, other) is meet(other, one) is meets

@@ -12,13 +12,13 @@ from typing import Any, Final
 import orjson
 
 from glue.aio import Endpoint, Subscription
+from glue.contract.matching import covers
 from glue.endpoint.message import Message
 from glue.gateway.http.journal import Journal
 from glue.gateway.http.lanes import matcher
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.places import stream_key
 from glue.gateway.http.tail import Entry, Tail
-from glue.gateway.mqtt.identity import covers
 from glue.topics.index import Index
 
 LINGER: Final = 60.0

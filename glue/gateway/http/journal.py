@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from glue.aio import Endpoint
+from glue.contract.matching import covers
 from glue.endpoint.keeper import Keeper
 from glue.gateway.http.dead_letters import DEAD
 from glue.gateway.http.recent import RecentLog
-from glue.gateway.mqtt.identity import covers
 from glue.storage import Record
 from glue.topics.index import Index
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import orjson
 
+from glue.contract.matching import covers
 from glue.errors import ConfigurationError
-from glue.gateway.mqtt.identity import covers
 from glue.topics import check_pattern
 
 TOKEN_PREFIX: Final = "glue_"

@@ -18,12 +18,12 @@ import logging
 import os
 from pathlib import Path
 
+from glue.contract.matching import covers, meet
 from glue.errors import ConfigurationError
 from glue.gateway.mqtt.codes import BAD_CREDENTIALS, NOT_AUTHORIZED
-from glue.gateway.mqtt.identity import READ, WRITE, Identity, Refusal, Remote, Rule, covers
+from glue.gateway.mqtt.identity import READ, WRITE, Identity, Refusal, Remote, Rule
 from glue.gateway.mqtt.packets import Connect
 from glue.gateway.mqtt.subscriptions import shared_parts
-from glue.topics.names import meet
 
 COST, BLOCK, PARALLEL = 1 << 14, 8, 1
 """Parameters of scrypt: 16 MiB and some 50 ms a check, as OWASP's password storage page asks for at least."""

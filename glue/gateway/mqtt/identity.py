@@ -6,9 +6,9 @@ name. What no rule allows is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from glue.contract.matching import covers
 from glue.gateway.mqtt.codes import NOT_AUTHORIZED
 
 READ, WRITE = "read", "write"
@@ -66,22 +66,3 @@ class Remote:
     def host(self) -> str:
         """The address without the port, which is another one for each connection."""
         return self.address.rpartition(":")[0] or self.address
-
-
-def covers(own: str, other: str) -> bool:
-    """Whether each topic that the filter (or topic) `other` matches is matched by the filter `own`."""
-    mine, theirs = own.split("/"), other.split("/")
-    if mine[0] in ("+", "#") and theirs[0].startswith("$"):
-        return False
-    return _covers(mine, theirs)
-
-
-def _covers(mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    for place, level in enumerate(mine):
-        if level == "#":
-            return True
-        if place >= len(theirs):
-            return False
-        if theirs[place] == "#" or (level != "+" and level != theirs[place]):
-            return False
-    return len(mine) == len(theirs)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from glue.contract.matching import covers
 from glue.gateway.mqtt import codes
-from glue.gateway.mqtt.identity import READ, covers
+from glue.gateway.mqtt.identity import READ
 from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription
 from glue.gateway.mqtt.state import BrokerState
 from glue.gateway.mqtt.store import SessionStore, Store

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from glue.contract.matching import meet
 from glue.errors import ConfigurationError, GlueError
 from glue.gateway.http.guard import check_url
 from glue.gateway.http.limits import Limits
@@ -19,7 +20,7 @@ from glue.model.state import Pattern
 from glue.model.state.patterns import check_key, check_name
 from glue.receivers.address import parse
 from glue.settings import SETTINGS, effective, variable
-from glue.topics.names import check_pattern, check_topic, check_type, is_wildcard, meet
+from glue.topics.names import check_pattern, check_topic, check_type, is_wildcard
 from tests.fuzz.registry import joined, split, target
 from tests.fuzz.targets.captures import file
 

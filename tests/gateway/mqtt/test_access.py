@@ -12,7 +12,7 @@ from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.access import Everybody
 from glue.gateway.mqtt.files import FileAccess, read_passwords, read_rules, write_password
 from glue.gateway.mqtt.group_rules import GroupAccess
-from glue.gateway.mqtt.identity import Identity, Refusal, Remote, covers
+from glue.gateway.mqtt.identity import Identity, Refusal, Remote
 from glue.gateway.mqtt.packets import Connect, Publish
 from glue.gateway.mqtt.plugins import Plugin, PluginAccess
 from glue.gateway.rights import Rights
@@ -298,18 +298,6 @@ def test_without_passwords_only_clients_of_this_machine_are_let_in() -> None:
         device = bench.link(is_local=is_local)
         device.send(mqtt.connect())
         assert [sent.body[1] for sent in device.read()] == [code]
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "expected"),
-    [
-        ("a/#", "a", True), ("a/#", "a/b/c", True), ("a/+", "a/b", True), ("a/+", "a/#", False), ("#", "$SYS/x", False),
-        ("+/b", "+/b", True), ("a/b", "a/+", False), ("a/+/c", "a/b/c", True), ("a", "a/b", False), ("a/b", "a", False),
-        ("$SYS/#", "$SYS/broker", True), ("#", "a/#", True), ("a/#", "#", False),
-    ],
-)  # fmt: skip
-def test_a_filter_covers_what_it_matches(own: str, other: str, expected: bool) -> None:
-    assert covers(own, other) == expected
 
 
 class Doorkeeper(Plugin):
