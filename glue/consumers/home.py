@@ -24,13 +24,13 @@ from glue.consumers.wire import (
     encode,
     key_of,
     member_of,
-    number,
     parse,
     tell_topic,
 )  # fmt: skip
+from glue.contract.heads import MalformedError, integer
 from glue.errors import StorageError, StorageFullError
 from glue.history.kept import group_of
-from glue.history.wire import EARLIEST, LATEST, SINCE, MalformedError
+from glue.history.wire import EARLIEST, LATEST, SINCE
 from glue.storage import Log
 from glue.topics.bundle import MessageGroup
 
@@ -109,7 +109,7 @@ class Home:
             head, _ = parse(payload)
             asked = head.get("ask")
             if asked == "list":
-                self._list(now, peer, life, number(head.get("id")))
+                self._list(now, peer, life, integer(head.get("id")))
             else:
                 name, pattern = consumer_of(head)
                 self._take(Ask(now, unix_time, peer, life, head, name, pattern, key_of(name, pattern)))
@@ -123,7 +123,7 @@ class Home:
         if asked == "where":
             self._tell_where(ask)
         elif asked == "known":
-            self._known(ask.peer, ask.name, ask.pattern, number(ask.head.get("created")))
+            self._known(ask.peer, ask.name, ask.pattern, integer(ask.head.get("created")))
         elif asked in ("seek", "forget"):
             self._change(ask)
         elif asked in ("join", "here", "leave", "done", "failed"):
@@ -192,7 +192,7 @@ class Home:
         if kind == LATEST:
             return self._log.durable
         if kind == SINCE:
-            return self._log.offset_at(number(value) / 1e6)
+            return self._log.offset_at(integer(value) / 1e6)
         if kind != EARLIEST:
             raise MalformedError("start")
         return self._log.first
@@ -207,7 +207,7 @@ class Home:
         elif asked == "leave":
             consumer.leave(member)
         elif asked == "here":
-            consumer.here(member, number(ask.head.get("got", 0)))
+            consumer.here(member, integer(ask.head.get("got", 0)))
             self._tell(ask.address, "here", ask.name, ask.pattern, member=member)
         else:
             act = consumer.done if asked == "done" else consumer.failed
@@ -225,7 +225,7 @@ class Home:
 
     def _change(self, ask: Ask) -> None:
         """Move a consumer to another position, or forget it; all its members have to join again."""
-        request = number(ask.head.get("id"))
+        request = integer(ask.head.get("id"))
         consumer, is_forgotten = self.consumers.get(ask.id), ask.head["ask"] == "forget"
         if consumer is not None:
             self._fence(consumer)

@@ -12,17 +12,9 @@ from itertools import groupby
 from math import inf
 from typing import Any, NamedTuple
 
-from glue.consumers.wire import (
-    ENTRIES,
-    Done,
-    ask_topic,
-    encode,
-    entries,
-    member_of,
-    number,
-)  # fmt: skip
+from glue.consumers.wire import ENTRIES, Done, ask_topic, encode, member_of
 from glue.contract.hashing import blake2s
-from glue.history.wire import MalformedError
+from glue.contract.heads import MalformedError, integer, rows
 from glue.topics.bundle import MessageGroup
 
 BEAT = 0.4
@@ -217,14 +209,14 @@ class Membership:
             is_refused = keeper == self.home and not self.is_joined  # it does not take this member in
             if is_refused:
                 self._leave_home(now)
-            self._answers[keeper] = home, number(head.get("epoch")), bool(covers)
+            self._answers[keeper] = home, integer(head.get("epoch")), bool(covers)
             self.deadline = now + REFUSED if is_refused else min(self.deadline, now)
             return []
         found: list[Taken] = []
         if keeper != self.home or member_of(head) != self.member:
             return []
         if tell == "joined":
-            self._epoch, self._got, self.is_joined = number(head.get("epoch")), 0, True
+            self._epoch, self._got, self.is_joined = integer(head.get("epoch")), 0, True
             self.deadline, self._pause = now, ASK
         elif tell == "fenced":
             self._leave_home(now)
@@ -235,12 +227,12 @@ class Membership:
         return found
 
     def _take(self, now: float, head: dict[str, Any], groups: Sequence[MessageGroup]) -> list[Taken]:
-        shares = entries(head, "shares", 5)
+        shares = rows(head.get("shares", []), 5, ENTRIES)
         if len(shares) != len(groups):
             raise MalformedError("shares")
         found = []
         for (share, again, origin, name, life), group in zip(shares, groups, strict=True):
-            if number(share) != self._got + 1:  # something was lost on the way for good
+            if integer(share) != self._got + 1:  # something was lost on the way for good
                 self._leave_home(now)
                 return []
             if not isinstance(origin, str) or not isinstance(name, str):
@@ -250,5 +242,5 @@ class Membership:
                 return []
             self._got += 1
             self._shares[share] = Progress(len(group.payloads))
-            found.append(Taken(self.member, share, again == 1, group, origin, name, number(life)))
+            found.append(Taken(self.member, share, again == 1, group, origin, name, integer(life)))
         return found

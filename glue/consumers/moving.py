@@ -16,10 +16,11 @@ from glue.consumers.home import COMMIT, CONSUMERS, RETRY, ConsumerAlert, Home, M
 from glue.consumers.position import Position
 from glue.consumers.positions import Stored
 from glue.consumers.voting import HOME, Ballot, voters_of
-from glue.consumers.wire import Ask, ask_topic, encode, key_of, number
+from glue.consumers.wire import Ask, ask_topic, encode, key_of
+from glue.contract.heads import MalformedError, integer
 from glue.contract.ranges import RangeSet
 from glue.errors import StorageError
-from glue.history.wire import EARLIEST, MalformedError
+from glue.history.wire import EARLIEST
 from glue.storage import Stream
 from glue.storage.directory import Directory
 from glue.storage.journal import Journal
@@ -107,7 +108,7 @@ class MovingHome(Home):
             is_known = ask.id in self._positions.stored
             if ask.head["ask"] not in ("stand", "copy") or is_known or not self._covers(ask.pattern):
                 return
-            facts = Facts(ask.name, ask.pattern, number(ask.head.get("ordered", 0)))
+            facts = Facts(ask.name, ask.pattern, integer(ask.head.get("ordered", 0)))
             ballot = self._add(ask.now, ask.id, facts, voters_of(ask.head, self._me))
         if ballot is not None:
             ballot.take(ask.now, ask.peer, str(ask.head["ask"]), ask.head)
@@ -201,7 +202,7 @@ class MovingHome(Home):
             if consumer is not None:
                 ballot.replace(self._done_before(ask.head.get("start"), ask.unix_time, ask.pattern))
                 self._close_shared(ask.id)  # and it opens again at once, from there
-            request = number(ask.head.get("id"))
+            request = integer(ask.head.get("id"))
             self._tell(ask.address, "sought", ask.name, ask.pattern, id=request, done=consumer is not None)
             return
         if ballot is not None:

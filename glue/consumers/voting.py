@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Any
 
-from glue.consumers.wire import ENTRIES, entries, number, text
+from glue.consumers.wire import ENTRIES, text
 from glue.contract.hashing import blake2s
+from glue.contract.heads import MalformedError, integer, rows
 from glue.contract.ranges import RangeSet
-from glue.history.wire import MalformedError
 from glue.storage import Stream
 
 BEAT = 0.5
@@ -221,11 +221,11 @@ class Ballot:
         """Take what another voter asks or tells. Raises MalformedError."""
         if peer not in self.voters or peer == self.me:
             return
-        epoch = number(head.get("epoch"))
+        epoch = integer(head.get("epoch"))
         if asked == "stand":
             self._asked_to_vote(now, peer, epoch, _version(head.get("copied")))
         elif asked == "vote":
-            self._voted(now, peer, epoch, head.get("granted") == 1, number(head.get("promise", 0)))
+            self._voted(now, peer, epoch, head.get("granted") == 1, integer(head.get("promise", 0)))
         elif asked == "copy":
             self._copy(now, peer, epoch, head)
         elif asked == "copied":
@@ -282,11 +282,11 @@ class Ballot:
             self._tell(peer, head)
             return
         self._follow(now, peer, epoch)
-        done = [_entry(one) for one in entries(head, "done", 5)]
-        to = number(head.get("to"))
+        done = [_entry(one) for one in rows(head.get("done", []), 5, ENTRIES)]
+        to = integer(head.get("to"))
         if "part" in head:
             self._take_part(head["part"], epoch, to, done)
-        elif self.copied == (epoch, number(head.get("from"))):
+        elif self.copied == (epoch, integer(head.get("from"))):
             for one in done:
                 self._note(*one)
             self.copied = epoch, to
@@ -295,7 +295,7 @@ class Ballot:
 
     def _take_part(self, part: Any, epoch: int, to: int, done: list[Entry]) -> None:
         """Take a part of everything that counts as done; the last one puts it in the place of what is known here."""
-        if not isinstance(part, list) or len(part) != 2 or number(part[0]) >= number(part[1]):
+        if not isinstance(part, list) or len(part) != 2 or integer(part[0]) >= integer(part[1]):
             raise MalformedError("part")
         if part[0] == 0:
             self._arriving, self._parts = {}, 0
@@ -313,7 +313,12 @@ class Ballot:
             self.is_changed = self.is_replaced = True
 
     def _tell(self, home: str, head: dict[str, Any]) -> None:
-        told = {"epoch": head["epoch"], "promise": self.promise, "copied": [*self.copied], "at": number(head.get("at"))}
+        told = {
+            "epoch": head["epoch"],
+            "promise": self.promise,
+            "copied": [*self.copied],
+            "at": integer(head.get("at")),
+        }
         self.out.append((home, "copied", told))
 
     def _acknowledged(self, now: float, peer: str, epoch: int, head: dict[str, Any]) -> None:
@@ -321,13 +326,13 @@ class Ballot:
         known = self._peers.get(peer)
         if self.role != HOME or epoch != self.promise or known is None:
             return
-        promise, copied = number(head.get("promise")), _version(head.get("copied"))
+        promise, copied = integer(head.get("promise")), _version(head.get("copied"))
         if promise > self.promise:  # there is a newer home
             self.role, self.promise, self.home = VOTER, promise, ""
             self.is_changed, self._heard_at = True, now
             self._wait()
             return
-        known.asked_at = max(known.asked_at, number(head.get("at")) / 1e6)
+        known.asked_at = max(known.asked_at, integer(head.get("at")) / 1e6)
         if copied[0] != epoch:  # it needs everything
             known.acknowledged = known.sent = -1
         elif copied[1] <= self._count:
@@ -346,7 +351,7 @@ class Ballot:
     def restore(self, now: float, about: dict[str, Any]) -> None:
         """Take over what was stored: it may have granted a home just before. Raises MalformedError."""
         self._patient_until = now + PATIENCE
-        self.promise, self.home = number(about.get("promise")), str(about.get("home", ""))
+        self.promise, self.home = integer(about.get("promise")), str(about.get("home", ""))
         self.copied = _version(about.get("copied"))
         self._wait()
 
@@ -377,12 +382,12 @@ def voters_of(head: dict[str, Any], me: str) -> list[str]:
 def _version(value: Any) -> Version:
     if not isinstance(value, list) or len(value) != 2:
         raise MalformedError("version")
-    return number(value[0]), number(value[1])
+    return integer(value[0]), integer(value[1])
 
 
 def _entry(value: list[Any]) -> Entry:
     head = {"origin": value[0], "topic": value[2]}
-    first, stop = number(value[3], 1), number(value[4], 2)
+    first, stop = integer(value[3], 1), integer(value[4], 2)
     if first >= stop:
         raise MalformedError("range")
-    return Stream(text(head, "origin", 16), number(value[1]), text(head, "topic", 65_535)), first, stop
+    return Stream(text(head, "origin", 16), integer(value[1]), text(head, "topic", 65_535)), first, stop

@@ -26,10 +26,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from glue.contract.heads import MalformedError, integer, rows, split
 from glue.errors import TopicError
-from glue.history.wire import MalformedError, split
 from glue.topics import check_pattern
-from glue.topics.bundle import INTEGER_LIMIT, MalformedBundleError, MessageGroup, body_of, decode
+from glue.topics.bundle import MalformedBundleError, MessageGroup, body_of, decode
 
 PREFIX: Final = "$glue/consumer/"
 NAME_LIMIT: Final = 200
@@ -125,29 +125,11 @@ def text(head: dict[str, Any], key: str, limit: int = 1000) -> str:
     return value
 
 
-def number(value: Any, least: int = 0) -> int:
-    """An integer. Raises MalformedError."""
-    if value.__class__ is not int or not least <= value <= INTEGER_LIMIT:
-        raise MalformedError("integer")
-    return int(value)
-
-
-def entries(head: dict[str, Any], key: str, size: int) -> list[list[Any]]:
-    """A list of lists of this size. Raises MalformedError."""
-    found = head.get(key, [])
-    if not isinstance(found, list) or len(found) > ENTRIES:
-        raise MalformedError(key)
-    for one in found:
-        if not isinstance(one, list) or len(one) != size:
-            raise MalformedError(key)
-    return found
-
-
 def done_entries(head: dict[str, Any], key: str) -> list[Done]:
     """Decode ranges of messages. Raises MalformedError."""
     found = []
-    for one in entries(head, key, 3):
-        share, first, last = (number(value, 1) for value in one)
+    for one in rows(head.get(key, []), 3, ENTRIES):
+        share, first, last = (integer(value, 1) for value in one)
         if first > last:
             raise MalformedError(key)
         found.append((share, first, last))

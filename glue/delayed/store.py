@@ -17,7 +17,8 @@ from math import ceil, inf
 from typing import NamedTuple, Protocol
 
 from glue.contract.hashing import blake2s
-from glue.delayed.wire import Id, MalformedError, Put, ask_topic, encode_ids, encode_puts, parse
+from glue.contract.heads import MalformedError
+from glue.delayed.wire import Id, Put, ask_topic, encode_ids, encode_puts, parse
 from glue.errors import StorageError, StorageFullError
 from glue.storage.directory import Directory
 from glue.storage.journal import Journal

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from glue.contract import BULK
+from glue.contract.heads import MalformedError, integer, rows, split
 from glue.contract.metadata import DELAYED, PROPERTIES, PROPERTIES_SIZE, Metadata
 from glue.topics.bundle import INTEGER_LIMIT, MalformedBundleError, MessageGroup, body_of, decode
 
@@ -34,10 +35,6 @@ NAME_LIMIT: Final = 65_535
 """Characters of an endpoint's name."""
 WAIT_LIMIT: Final = 10**13
 """Milliseconds of delay at most; in the file of a keeper it is a time of the wall clock, up to the year 2286."""
-
-
-class MalformedError(ValueError):
-    """A payload is no message about delayed messages."""
 
 
 class Id(NamedTuple):
@@ -142,32 +139,17 @@ class Told(NamedTuple):
 
 def parse(payload: Any) -> Told:
     """Decode a message, strictly checked. Raises MalformedError."""
-    if payload.__class__ is not bytes:
-        raise MalformedError("bytes expected")
-    end = payload.find(b"\n", 0, HEAD_LIMIT)
-    if end < 0:
-        raise MalformedError("no line feed")
+    head, rest = split(payload, HEAD_LIMIT)
     try:
-        head = orjson.loads(payload[:end])
-        groups = decode(payload[end + 1 :]) if end + 1 < len(payload) else []
-    except (orjson.JSONDecodeError, MalformedBundleError):
-        raise MalformedError("neither JSON nor a bundle") from None
-    if not isinstance(head, dict):
-        raise MalformedError("no object")
-    entries = _entries(head, "put", 7)
+        groups = decode(rest) if rest else []
+    except MalformedBundleError:
+        raise MalformedError("no bundle") from None
+    entries = rows(head.get("put", []), 7, ENTRIES)
     if len(entries) != len(groups):
         raise MalformedError("as many messages as entries")
     puts = [_put(entry, group) for entry, group in zip(entries, groups, strict=True)]
-    return Told(puts, *([_id(entry) for entry in _entries(head, kind, 3)] for kind in ("done", "gone", "have", "want")))
-
-
-def _entries(head: dict[str, Any], kind: str, size: int) -> list[list[Any]]:
-    found = head.get(kind, [])
-    if not isinstance(found, list) or len(found) > ENTRIES:
-        raise MalformedError(kind)
-    if any(not isinstance(one, list) or len(one) != size for one in found):
-        raise MalformedError(kind)
-    return found
+    lists = (rows(head.get(kind, []), 3, ENTRIES) for kind in ("done", "gone", "have", "want"))
+    return Told(puts, *([_id(entry) for entry in entries] for entries in lists))
 
 
 def _put(entry: list[Any], group: MessageGroup) -> Put:
@@ -177,7 +159,7 @@ def _put(entry: list[Any], group: MessageGroup) -> Put:
     if len(group.payloads) != 1 or group.topic.startswith("$glue/"):
         raise MalformedError("message")
     return Put(
-        _id(entry[:3]), name, _integer(wait, 0, WAIT_LIMIT), _integer(priority, 0, BULK), _integer(reliable, 0, 1) == 1,
+        _id(entry[:3]), name, integer(wait, 0, WAIT_LIMIT), integer(priority, 0, BULK), integer(reliable, 0, 1) == 1,
         group,
     )  # fmt: skip
 
@@ -186,10 +168,4 @@ def _id(entry: list[Any]) -> Id:
     publisher, life, number = entry
     if not isinstance(publisher, str) or len(publisher) != 16:
         raise MalformedError("publisher")
-    return Id(publisher, _integer(life, 0, INTEGER_LIMIT), _integer(number, 1, INTEGER_LIMIT))
-
-
-def _integer(value: Any, least: int, most: int) -> int:
-    if value.__class__ is not int or not least <= value <= most:
-        raise MalformedError("integer")
-    return int(value)
+    return Id(publisher, integer(life, 0, INTEGER_LIMIT), integer(number, 1, INTEGER_LIMIT))

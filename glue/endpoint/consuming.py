@@ -15,12 +15,12 @@ from typing import Any
 from glue.consumers.membership import Membership, Message, Taken
 from glue.consumers.wire import consumer_of, parse
 from glue.contract import Alarm, CodedDelivery, Delivery, Event, Publication
+from glue.contract.heads import MalformedError
 from glue.endpoint.consumer_room import ConsumerRoom
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.fork import heirs
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.receivers import AlarmReceiver
-from glue.history.wire import MalformedError
 from glue.model import StackRequest
 from glue.topics.deliveries import deliveries
 

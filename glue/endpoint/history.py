@@ -14,6 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from glue.contract import BULK, NORMAL, Delivery, Event, Missed, PeerInterest, PeerRemoved, Publication
+from glue.contract.heads import MalformedError
 from glue.contract.matching import meet
 from glue.endpoint.fork import heirs
 from glue.endpoint.history_room import HistoryRoom
@@ -25,7 +26,7 @@ from glue.history import PublishedMemory, Reader, Server
 from glue.history.names import ask_topic, page_topic
 from glue.history.server import matcher
 from glue.history.source import LATE
-from glue.history.wire import MalformedError, Page, Request, Start, decode_page
+from glue.history.wire import Page, Request, Start, decode_page
 
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
     from glue.history.healing import Healer

@@ -9,13 +9,14 @@ from threading import RLock
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, PeerRemoved
+from glue.contract.heads import MalformedError, integer
 from glue.endpoint.receiver_kind import Kind
 from glue.endpoint.receiver_ops import Operation
 from glue.endpoint.receivers import Receiver as Mailbox
 from glue.errors import ConfigurationError, NoResponderError, RequestError, RequestTimeoutError
 from glue.receivers.address import PARTITIONS_MOST, Address
 from glue.receivers.outbox import Outbox
-from glue.receivers.wire import MalformedError, decode, encode, integer
+from glue.receivers.wire import decode, encode
 
 BEAT_TOPIC = "$glue/receivers/beat"
 BEAT = 0.5

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from glue.contract import Alarm, Delivery, Event, Publication, Rung, Subscribe
+from glue.contract.heads import MalformedError, integer, loads
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import encoded
 from glue.endpoint.options import class_of
@@ -30,7 +31,6 @@ from glue.receivers.inbox import Inbox
 from glue.receivers.outbox import GIVE_UP, WAITING
 from glue.receivers.wire import (
     Batch,
-    MalformedError,
     at_topic,
     decode,
     decode_batch,
@@ -38,8 +38,6 @@ from glue.receivers.wire import (
     encode,
     encode_batch,
     encode_report,
-    integer,
-    loads,
 )
 
 TICK = 0.1

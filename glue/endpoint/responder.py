@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from glue.contract import Delivery
+from glue.contract.heads import MalformedError
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.receivers import Announcement, Receiver
@@ -20,7 +21,6 @@ from glue.requests.wire import (
     GONE,
     REQUEST,
     Hop,
-    MalformedError,
     RequestHead,
     announcement,
     decode_body,

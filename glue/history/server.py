@@ -14,20 +14,10 @@ from heapq import merge
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Protocol
 
+from glue.contract.heads import MalformedError
 from glue.errors import StorageError
 from glue.history.memory import Part, Wanted
-from glue.history.wire import (
-    HEAD_ROOM,
-    HEADS,
-    MalformedError,
-    Origin,
-    Page,
-    Range,
-    Request,
-    Start,
-    decode_request,
-    json_size,
-)
+from glue.history.wire import HEAD_ROOM, HEADS, Origin, Page, Range, Request, Start, decode_request, json_size
 from glue.topics.bundle import MessageGroup
 from glue.topics.index import Index
 

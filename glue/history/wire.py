@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import orjson
 
+from glue.contract.heads import MalformedError, integer, split
 from glue.errors import TopicError
 from glue.topics import check_pattern, check_topic
 from glue.topics.bundle import INTEGER_LIMIT as INTEGER_LIMIT
@@ -56,10 +57,6 @@ Origin = tuple[str, str, int]
 def json_size(topic: str) -> int:
     """Bytes of a range or a head of a topic in JSON, at most."""
     return len(orjson.dumps(topic)) + 96
-
-
-class MalformedError(ValueError):
-    """A payload is no request for history, or no page."""
 
 
 class Request:
@@ -123,8 +120,8 @@ class Request:
 
 def decode_request(payload: Any) -> Request:
     """A request, strictly checked. Raises MalformedError."""
-    head, _ = split(payload)
-    id, room, kept = _integer(head.get("id")), _integer(head.get("room")), head.get("kept") == 1
+    head, _ = split(payload, HEAD_LIMIT)
+    id, room, kept = integer(head.get("id")), integer(head.get("room")), head.get("kept") == 1
     if "ranges" in head:
         ranges = head["ranges"]
         if not isinstance(ranges, list) or not 1 <= len(ranges) <= RANGES:
@@ -136,8 +133,8 @@ def decode_request(payload: Any) -> Request:
     if eras is not None:
         if not isinstance(eras, list) or len(eras) != 2:
             raise MalformedError("eras")
-        eras = _integer(eras[0]), _integer(eras[1])
-    if _integer(era, -1) > 2 or ((digest or era >= 0) and eras is None):
+        eras = integer(eras[0]), integer(eras[1])
+    if integer(era, -1) > 2 or ((digest or era >= 0) and eras is None):
         raise MalformedError("era")
     try:
         check_pattern(pattern)  # type: ignore[arg-type]  # refuses what is not a string, too
@@ -146,8 +143,8 @@ def decode_request(payload: Any) -> Request:
     start = head.get("start", [EARLIEST, 0])
     if not isinstance(start, list) or len(start) != 2 or not isinstance(start[0], str) or start[0] not in STARTS:
         raise MalformedError("start")
-    after, until = _integer(head.get("after", 0)), _integer(head.get("until", 0))
-    begin = start[0], _integer(start[1], -INTEGER_LIMIT)
+    after, until = integer(head.get("after", 0)), integer(head.get("until", 0))
+    begin = start[0], integer(start[1], -INTEGER_LIMIT)
     return Request(id, str(pattern), begin, after, until, room, heads, (), kept, digest, eras, era)
 
 
@@ -158,10 +155,10 @@ def _range(value: Any) -> Range:
     _check_topic(topic)
     if not isinstance(origin, str) or len(origin) > 16:
         raise MalformedError("range")
-    first, last = _integer(first, 1), _integer(last, 1)
+    first, last = integer(first, 1), integer(last, 1)
     if not first <= last <= SEQUENCE_LIMIT:
         raise MalformedError("range")
-    return topic, first, last, _integer(newer), origin, _integer(life)
+    return topic, first, last, integer(newer), origin, integer(life)
 
 
 class Page:
@@ -235,7 +232,7 @@ class Page:
 
 def decode_page(payload: Any) -> Page:
     """A page, strictly checked. Raises MalformedError."""
-    head, body = split(payload)
+    head, body = split(payload, HEAD_LIMIT)
     try:
         groups = decode(body) if body else []
     except MalformedBundleError:
@@ -250,9 +247,9 @@ def decode_page(payload: Any) -> Page:
     if not isinstance(heads, list) or len(heads) > HEADS:
         raise MalformedError("heads")
     return Page(
-        _integer(head.get("id")), _integer(head.get("next")), _integer(head.get("head")), head.get("known") == 1,
-        groups, checked, _integer(head.get("answered", 0)), [_head(one) for one in heads],
-        _integer(head.get("until", 0)), _digests(head.get("digests")), _integer(head.get("compared", 0)),
+        integer(head.get("id")), integer(head.get("next")), integer(head.get("head")), head.get("known") == 1,
+        groups, checked, integer(head.get("answered", 0)), [_head(one) for one in heads],
+        integer(head.get("until", 0)), _digests(head.get("digests")), integer(head.get("compared", 0)),
     )  # fmt: skip
 
 
@@ -272,7 +269,7 @@ def _origin(value: Any) -> tuple[str, str, int, int]:
     id, name, life, groups = value
     if not isinstance(id, str) or len(id) != 16 or not isinstance(name, str) or len(name) > NAME_LIMIT:
         raise MalformedError("origin")
-    return id, name, _integer(life), _integer(groups, 1)
+    return id, name, integer(life), integer(groups, 1)
 
 
 def _head(value: Any) -> tuple[str, int, str, int, int]:
@@ -282,10 +279,10 @@ def _head(value: Any) -> tuple[str, int, str, int, int]:
     _check_topic(topic)
     if not isinstance(origin, str) or len(origin) not in (0, 16):
         raise MalformedError("head")
-    last = _integer(last, 1)
+    last = integer(last, 1)
     if last > SEQUENCE_LIMIT:
         raise MalformedError("head")
-    return topic, last, origin, _integer(life), _integer(first)
+    return topic, last, origin, integer(life), integer(first)
 
 
 def _check_topic(topic: Any) -> None:
@@ -293,25 +290,3 @@ def _check_topic(topic: Any) -> None:
         check_topic(topic)
     except TopicError:
         raise MalformedError("topic") from None
-
-
-def split(payload: Any, limit: int = HEAD_LIMIT) -> tuple[dict[str, Any], bytes]:
-    """Return the JSON object before the first line feed, within `limit` bytes, and the rest. Raises MalformedError."""
-    if payload.__class__ is not bytes:
-        raise MalformedError("a JSON document")
-    end = payload.find(b"\n", 0, limit)
-    if end < 0:
-        raise MalformedError("no line feed")
-    try:
-        head = orjson.loads(payload[:end])
-    except orjson.JSONDecodeError:
-        raise MalformedError("not JSON") from None
-    if not isinstance(head, dict):
-        raise MalformedError("no object")
-    return head, payload[end + 1 :]
-
-
-def _integer(value: Any, least: int = 0) -> int:
-    if value.__class__ is not int or not least <= value <= INTEGER_LIMIT:
-        raise MalformedError("integer")
-    return int(value)

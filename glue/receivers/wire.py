@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from glue.contract.heads import MalformedError, integer, loads, split
 from glue.receivers.address import ADDRESS_LIMIT
 
 TOPIC = "$glue/receivers/at/"
@@ -30,10 +31,6 @@ BATCH_MESSAGES = 4096
 SEQ_LIMIT = 1 << 53
 ANSWER, FAILED, AGAIN = 1, 2, 3
 """What became of a message that was not just handled: an answer; its handler raised; to be sent again."""
-
-
-class MalformedError(ValueError):
-    """A payload is no batch, and no answer."""
 
 
 class Message(Protocol):
@@ -138,21 +135,7 @@ def encode(head: dict[str, Any], body: bytes = b"") -> bytes:
 
 def decode(payload: Any) -> tuple[dict[str, Any], bytes]:
     """The JSON object, and what follows. Raises MalformedError."""
-    end = payload.find(b"\n", 0, HEAD_LIMIT) if payload.__class__ is bytes else -1
-    if end < 0:
-        raise MalformedError("no line feed")
-    head = loads(payload[:end])
-    if not isinstance(head, dict):
-        raise MalformedError("no object")
-    return head, payload[end + 1 :]
-
-
-def loads(document: bytes) -> Any:
-    """A JSON value. Raises MalformedError."""
-    try:
-        return orjson.loads(document)
-    except orjson.JSONDecodeError:
-        raise MalformedError("not JSON") from None
+    return split(payload, HEAD_LIMIT)
 
 
 def decode_batch(head: dict[str, Any], body: bytes) -> Batch:
@@ -165,14 +148,14 @@ def decode_batch(head: dict[str, Any], body: bytes) -> Batch:
         raise MalformedError("message")
     start = 0
     for i, size in _rows(head.get("bytes", []), 2):
-        index, size = _below(i, len(ids)), _below(size, len(rest) + 1)
+        index, size = integer(i, 0, len(ids) - 1), integer(size, 0, len(rest))
         payloads[index] = rest[start : start + size]
         start += size
     if start != len(rest):
         raise MalformedError("sizes")
     asks = {}
     for i, within, path in _rows(head.get("asks", []), 3):
-        asks[_below(i, len(ids))] = _below(within, 10**9) / 1000, tuple(_list(path, str))
+        asks[integer(i, 0, len(ids) - 1)] = integer(within, 0, 10**9 - 1) / 1000, tuple(_list(path, str))
     numbers = [integer(head.get(name)) for name in ("batch", "partition", "partitions")]
     return Batch(numbers[0], str(head.get("kind")), numbers[1], numbers[2], seqs, ids, payloads, asks)
 
@@ -187,7 +170,7 @@ def decode_report(head: dict[str, Any], body: bytes) -> Report:
         done.append((integer(row[0]), _list(row[1], int) if len(row) == 2 else None))
     results, start = [], 0
     for number, seq, status, size, is_json in _rows(head.get("results", []), 5):
-        size = _below(size, len(body) + 1)
+        size = integer(size, 0, len(body))
         if not ANSWER <= integer(status) <= AGAIN:
             raise MalformedError("status")
         results.append((integer(number), Result(integer(seq), status, body[start : start + size], is_json == 1)))
@@ -207,14 +190,3 @@ def _rows(rows: Any, width: int = 0) -> list[list[Any]]:
     if any(width and len(row) != width for row in _list(rows, list)):
         raise MalformedError("rows")
     return list(rows)
-
-
-def _below(value: Any, limit: int) -> int:
-    if value.__class__ is not int or not 0 <= value < limit:
-        raise MalformedError("integer")
-    return int(value)
-
-
-def integer(value: Any) -> int:
-    """A count. Raises MalformedError."""
-    return _below(value, SEQ_LIMIT)

@@ -14,6 +14,7 @@ from math import inf
 from typing import Protocol
 
 from glue.contract import PeerRemoved
+from glue.contract.heads import MalformedError
 from glue.errors import (
     GlueError,
     NoResponderError,
@@ -34,7 +35,6 @@ from glue.requests.wire import (
     GONE,
     HEAD_LIMIT,
     Hop,
-    MalformedError,
     ReplyHead,
     answer_of,
     decode_body,

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from glue.contract.heads import MalformedError, integer, split
 from glue.contract.pattern import LazyPattern
 
 PREFIX: Final = "$glue"
@@ -42,10 +43,6 @@ _REPLY = LazyPattern(rb'\{"id":(0|[1-9][0-9]{0,14})(,"json":1)?\}\n')
 
 Hop = tuple[str, str, str]
 """A handler that waits for an answer: its endpoint's id and name, and the pattern it answers."""
-
-
-class MalformedError(ValueError):
-    """A payload is no request, or no reply."""
 
 
 def announcement(pattern: str) -> str:
@@ -101,12 +98,12 @@ def decode_request(payload: bytes) -> tuple[RequestHead, bytes]:
     if found is not None:
         id, within, json = found.groups()
         return RequestHead(int(id), int(within) / 1000, json is not None, False, ()), payload[found.end() :]
-    head, body = _split(payload)
-    within = _integer(head.get("within"), WITHIN_LIMIT)
-    if not within:
-        raise MalformedError("within")
+    head, body = split(payload, HEAD_LIMIT)
+    within = integer(head.get("within"), 1, WITHIN_LIMIT - 1)
     is_json, is_repeatable = head.get("json") == 1, head.get("retry") == 1
-    return RequestHead(_integer(head.get("id"), ID_LIMIT), within / 1000, is_json, is_repeatable, _path(head)), body
+    return RequestHead(
+        integer(head.get("id"), 0, ID_LIMIT - 1), within / 1000, is_json, is_repeatable, _path(head)
+    ), body
 
 
 def encode_reply(id: int, tail: bytes) -> bytes:
@@ -149,9 +146,9 @@ def decode_reply(payload: bytes) -> tuple[ReplyHead, bytes]:
     if found is not None:
         id, json = found.groups()
         return ReplyHead(int(id), json is not None), payload[found.end() :]
-    head, body = _split(payload)
+    head, body = split(payload, HEAD_LIMIT)
     error, message, refused = (_text(head.get(key, "")) for key in ("error", "message", "refused"))
-    return ReplyHead(_integer(head.get("id"), ID_LIMIT), head.get("json") == 1, error, message, refused), body
+    return ReplyHead(integer(head.get("id"), 0, ID_LIMIT - 1), head.get("json") == 1, error, message, refused), body
 
 
 _ID = LazyPattern(rb'\{"id":(0|[1-9][0-9]{0,14})[,}]')
@@ -187,25 +184,6 @@ def decode_body(body: bytes, is_json: bool) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
         raise MalformedError("json") from None
-
-
-def _split(payload: bytes) -> tuple[dict[str, Any], bytes]:
-    end = payload.find(b"\n", 0, HEAD_LIMIT)
-    if end < 0:
-        raise MalformedError("no line feed")
-    try:
-        head = orjson.loads(payload[:end])
-    except orjson.JSONDecodeError:
-        raise MalformedError("not JSON") from None
-    if not isinstance(head, dict):
-        raise MalformedError("no object")
-    return head, payload[end + 1 :]
-
-
-def _integer(value: Any, limit: int) -> int:
-    if value.__class__ is not int or not 0 <= value < limit:
-        raise MalformedError("integer")
-    return int(value)
 
 
 def _text(value: Any) -> str:

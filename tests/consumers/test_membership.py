@@ -8,8 +8,8 @@ import pytest
 
 from glue.consumers.membership import Membership
 from glue.consumers.wire import ask_topic, encode, parse
+from glue.contract.heads import MalformedError
 from glue.history.kept import group_of
-from glue.history.wire import MalformedError
 from glue.topics.bundle import MessageGroup
 from tests.consumers.test_home import PEER, Trial
 

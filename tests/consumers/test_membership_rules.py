@@ -9,7 +9,7 @@ import pytest
 
 from glue.consumers.membership import Membership
 from glue.consumers.wire import ask_topic, parse
-from glue.history.wire import MalformedError
+from glue.contract.heads import MalformedError
 from glue.topics.bundle import MessageGroup
 from tests.consumers.test_home import PEER
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from glue.consumers.voting import CANDIDATE, HOME, VOTER, Ballot, voters_of
+from glue.contract.heads import MalformedError
 from glue.contract.ranges import RangeSet
-from glue.history.wire import MalformedError
 from glue.storage import Stream
 
 ONE, TWO, THREE = "1" * 16, "2" * 16, "3" * 16

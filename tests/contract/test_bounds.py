@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from glue.contract import BULK
+from glue.contract.heads import MalformedError
 from glue.delayed import wire as delayed
 from glue.history import wire as history
 from glue.receivers import wire as receivers
@@ -52,38 +53,38 @@ REPORT = {"taken": [1], "moved": [[2, ID]], "done": [[3], [4, [5]]], "results": 
 
 CASES: dict[str, tuple[Any, Callable[[Any], object], type[Exception], dict[Path, tuple[int, int | None]]]] = {
     "scan": (
-        REQUEST, lambda one: history.decode_request(packed(one)), history.MalformedError,
+        REQUEST, lambda one: history.decode_request(packed(one)), MalformedError,
         {("id",): COUNT, ("room",): COUNT, ("start", 1): (-INTEGER_LIMIT, INTEGER_LIMIT), ("after",): COUNT,
          ("until",): COUNT},
     ),
     "heads": (
-        ASKED, lambda one: history.decode_request(packed(one)), history.MalformedError,
+        ASKED, lambda one: history.decode_request(packed(one)), MalformedError,
         {("eras", 0): COUNT, ("eras", 1): COUNT, ("era",): (-1, 2)},
     ),
     "ranges": (
-        RANGES, lambda one: history.decode_request(packed(one)), history.MalformedError,
+        RANGES, lambda one: history.decode_request(packed(one)), MalformedError,
         {("ranges", 0, 1): (1, 5), ("ranges", 0, 2): (2, SEQUENCE_LIMIT), ("ranges", 0, 3): COUNT,
          ("ranges", 0, 5): COUNT},
     ),
     "page": (
-        PAGE, lambda one: history.decode_page(packed(one, b"".join(body_of([group()])))), history.MalformedError,
+        PAGE, lambda one: history.decode_page(packed(one, b"".join(body_of([group()])))), MalformedError,
         {("id",): COUNT, ("next",): COUNT, ("head",): COUNT, ("answered",): COUNT, ("until",): COUNT,
          ("compared",): COUNT, ("origins", 0, 2): COUNT, ("origins", 0, 3): (1, 1),
          ("heads", 0, 1): (1, SEQUENCE_LIMIT), ("heads", 0, 3): COUNT, ("heads", 0, 4): COUNT},
     ),
     "delayed": (
-        PUT, lambda one: delayed.parse(packed(one, b"".join(body_of([group()])))), delayed.MalformedError,
+        PUT, lambda one: delayed.parse(packed(one, b"".join(body_of([group()])))), MalformedError,
         {("put", 0, 1): COUNT, ("put", 0, 2): PLACE, ("put", 0, 4): (0, delayed.WAIT_LIMIT), ("put", 0, 5): (0, BULK),
          ("put", 0, 6): (0, 1), ("done", 0, 1): COUNT, ("done", 0, 2): PLACE},
     ),
     "batch": (
-        BATCH, a_batch, receivers.MalformedError,
+        BATCH, a_batch, MalformedError,
         {("batch",): (0, receivers.SEQ_LIMIT - 1), ("partition",): (0, receivers.SEQ_LIMIT - 1),
          ("partitions",): (0, receivers.SEQ_LIMIT - 1), ("seqs", 0): (1, receivers.SEQ_LIMIT - 1),
          ("bytes", 0, 0): (0, 1), ("bytes", 0, 1): (3, 3), ("asks", 0, 0): (0, 1), ("asks", 0, 1): (0, 10**9 - 1)},
     ),
     "report": (
-        REPORT, a_report, receivers.MalformedError,
+        REPORT, a_report, MalformedError,
         {("taken", 0): (0, receivers.SEQ_LIMIT - 1), ("moved", 0, 0): (0, receivers.SEQ_LIMIT - 1),
          ("done", 0, 0): (0, receivers.SEQ_LIMIT - 1), ("results", 0, 0): (0, receivers.SEQ_LIMIT - 1),
          ("results", 0, 1): (0, receivers.SEQ_LIMIT - 1), ("results", 0, 2): (receivers.ANSWER, receivers.AGAIN),

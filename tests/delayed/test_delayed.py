@@ -10,21 +10,11 @@ from typing import Any
 import orjson
 import pytest
 
+from glue.contract.heads import MalformedError
 from glue.contract.metadata import Metadata
 from glue.delayed import store as room
 from glue.delayed.store import NAME, STEP, DelayedStore
-from glue.delayed.wire import (
-    NAME_LIMIT,
-    Id,
-    MalformedError,
-    Put,
-    ask_topic,
-    encode_ids,
-    encode_puts,
-    id_of_tag,
-    parse,
-    tagged,
-)
+from glue.delayed.wire import NAME_LIMIT, Id, Put, ask_topic, encode_ids, encode_puts, id_of_tag, parse, tagged
 from glue.simulation.disk import SimulatedDisk
 from glue.topics.bundle import KEEP, MessageGroup
 

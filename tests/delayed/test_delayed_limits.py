@@ -10,9 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
+from glue.contract.heads import MalformedError
 from glue.contract.metadata import PROPERTIES, PROPERTIES_SIZE, Metadata
 from glue.delayed.store import NAME, DelayedStore
-from glue.delayed.wire import Id, MalformedError, Put, ask_topic, encode_ids, encode_puts, id_of_tag, parse, tagged
+from glue.delayed.wire import Id, Put, ask_topic, encode_ids, encode_puts, id_of_tag, parse, tagged
 from glue.simulation.disk import SimulatedDisk
 from glue.storage.journal import Journal
 from glue.topics.bundle import KEEP, MessageGroup
@@ -45,14 +46,15 @@ LIMITS: list[Limit] = [
     ("publisher", lambda id: ids(id, 7, 1), [PEER], [PEER[1:], PEER + "0", "", 7, None]),
     ("integer", lambda life: ids(PEER, life, 1), [0, GREATEST], [-1, GREATEST + 1, True, 1.0]),
     ("integer", lambda number: ids(PEER, 7, number), [1, GREATEST], [0, GREATEST + 1, "1"]),
-    ("want", lambda width: ids(*[PEER, 7, 1, 1][:width], kind="want"), [3], [0, 2, 4]),
-    ("have", lambda count: parse(orjson.dumps({"have": [[PEER, 7, 1]] * count}) + b"\n"), [0, 4096], [4097]),
-    ("done", lambda value: parse(orjson.dumps({"done": value}) + b"\n"), [[]], [{}, "x", [1], None]),
+    ("row", lambda width: ids(*[PEER, 7, 1, 1][:width], kind="want"), [3], [0, 2, 4]),
+    ("rows", lambda count: parse(orjson.dumps({"have": [[PEER, 7, 1]] * count}) + b"\n"), [0, 4096], [4097]),
+    ("rows", lambda value: parse(orjson.dumps({"done": value}) + b"\n"), [[]], [{}, "x", None]),
     ("no line feed", padded, [9, (1 << 20) - 1], [1 << 20]),
     ("no line feed", parse, [b"{}\n"], [b"", b"{}"]),
-    ("neither JSON nor a bundle", parse, [], [b"\n", b"{\n", b"{}\nx"]),
+    ("not JSON", parse, [], [b"\n", b"{\n"]),
+    ("no bundle", parse, [], [b"{}\nx"]),
     ("no object", parse, [], [b"[]\n"]),
-    ("bytes expected", parse, [], ["{}\n", None, {}]),
+    ("a JSON document", parse, [], ["{}\n", None, {}]),
     ("as many messages as entries", parse, [], [b'{"put":[["%b",7,1,"n",0,2,1]]}\n' % PEER.encode()]),
     ("integer", lambda wait: parse(changed(4, wait)), [0, 10**13], [-1, 10**13 + 1, 1.0]),
     ("integer", lambda priority: parse(changed(5, priority)), [0, 4], [-1, 5]),
@@ -60,7 +62,7 @@ LIMITS: list[Limit] = [
     ("name", lambda name: parse(changed(3, name)), ["", "n" * 65_535], ["n" * 65_536, 7]),
     ("message", lambda count: message(count), [1], [2]),
     ("message", lambda topic: message(topic=topic), ["$glu/x"], ["$glue/x"]),
-    ("neither JSON nor a bundle", lambda topic: message(topic=topic), ["a/b"], ["a/+", ""]),
+    ("no bundle", lambda topic: message(topic=topic), ["a/b"], ["a/+", ""]),
 ]
 
 

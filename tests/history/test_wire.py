@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from glue.history.wire import LAST, MalformedError, Page, Request, decode_page, decode_request
+from glue.contract.heads import MalformedError
+from glue.history.wire import LAST, Page, Request, decode_page, decode_request
 from glue.topics.bundle import MessageGroup
 
 REQUESTS = [

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from glue.history.wire import MalformedError, Page, Request, decode_page, decode_request
+from glue.contract.heads import MalformedError
+from glue.history.wire import Page, Request, decode_page, decode_request
 from glue.topics.bundle import SEQUENCE_LIMIT, MessageGroup
 from tests.support.bounds import Limit, check_limit
 

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 import glue
+from glue.contract.heads import MalformedError, integer
 from glue.endpoint.receiver_results import result_of
 from glue.receivers.activation import _is_small, settle
 from glue.receivers.address import PARTITIONS, PARTITIONS_MOST, choose, kind_key, parse, partition_of
@@ -19,7 +20,6 @@ from glue.receivers.state import State
 from glue.receivers.wire import (
     AGAIN,
     ANSWER,
-    MalformedError,
     Report,
     Result,
     at_topic,
@@ -29,7 +29,6 @@ from glue.receivers.wire import (
     encode,
     encode_batch,
     encode_report,
-    integer,
 )
 from tests.receivers.test_parts import A, B, Box, C
 from tests.support.bounds import Limit, check_limit
@@ -84,7 +83,8 @@ LIMITS: list[Limit] = [
     ("rows", lambda width: report(moved=[[1, "h", 1][:width]]), [2], [1, 3]),
     ("list", lambda count: report(taken=[1] * count), [0, 4096], [4097]),
     ("integer", lambda number: report(taken=[number]), [0], [-1, GREATEST + 1]),
-    ("no line feed", decode, [b"{}\n"], [b"", b"{}", "{}\n", None]),
+    ("no line feed", decode, [b"{}\n"], [b"", b"{}"]),
+    ("a JSON document", decode, [], ["{}\n", None]),
     ("no line feed", lambda size: decode(bytes(size) + b"\n"), [], [16 << 20]),
     ("not JSON", lambda size: decode(bytes(size) + b"\n"), [], [0, 1, (16 << 20) - 1]),
     ("no object", decode, [], [b"[]\n"]),

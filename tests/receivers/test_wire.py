@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from glue.contract.heads import MalformedError
 from glue.receivers.outbox import Entry
 from glue.receivers.wire import (
     AGAIN,
     ANSWER,
     Batch,
-    MalformedError,
     Report,
     Result,
     decode,

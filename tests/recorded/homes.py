@@ -16,9 +16,9 @@ from glue.consumers.membership import Membership, Taken
 from glue.consumers.moving import MovingHome
 from glue.consumers.positions import Positions
 from glue.consumers.wire import PREFIX, encode, parse
+from glue.contract.heads import MalformedError
 from glue.contract.matching import covers
 from glue.errors import StorageError
-from glue.history.wire import MalformedError
 from glue.simulation.disk import SimulatedDisk
 from glue.storage import FileLog, Record, Retention
 from tests.recorded.minutes import Minutes

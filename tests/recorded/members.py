@@ -10,7 +10,7 @@ from zlib import crc32
 import orjson
 
 from glue.consumers.membership import Membership
-from glue.history.wire import MalformedError
+from glue.contract.heads import MalformedError
 from glue.topics.bundle import MessageGroup
 
 KEEPERS = ["a" * 16, "b" * 16, "c" * 16]

@@ -13,11 +13,12 @@ from math import inf
 from random import Random
 from typing import Any
 
+from glue.contract.heads import MalformedError
 from glue.contract.metadata import Metadata
 from glue.history.healing import Healer
 from glue.history.memory import Limits, PublishedMemory
 from glue.history.server import Server, matcher
-from glue.history.wire import EARLIEST, FROM, LAST, LATEST, SINCE, MalformedError, Page, Request, decode_page
+from glue.history.wire import EARLIEST, FROM, LAST, LATEST, SINCE, Page, Request, decode_page
 from glue.history.wire import decode_request as decoded
 from glue.simulation.disk import SimulatedDisk
 from glue.storage import JSON, FileLog, Record, Retention

@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from glue.contract import PeerInterest
+from glue.contract.heads import MalformedError
 from glue.errors import NoResponderError, RemoteError, RequestCycleError, RequestRefusedError, RequestTimeoutError
 from glue.requests import Call, Directory, Memory
 from glue.requests.memory import AT_WORK
 from glue.requests.wire import (
-    MalformedError,
     announcement,
     answer_of,
     decode_reply,
@@ -57,7 +57,7 @@ LIMITS: list[Limit] = [
     ("integer", lambda id: plain(id, 1), [0, 10**15 - 1], [10**15]),
     ("integer", lambda within: request(within=within), [1, 10**9 - 1], [-1, 10**9, 1.5, None]),
     ("integer", lambda within: plain(1, within), [1, 10**9 - 1], [10**9]),
-    ("within", lambda within: request(within=within), [1], [0]),
+    ("integer", lambda within: request(within=within), [1], [0]),
     ("path", lambda count: request(path=[HOP] * count), [0, 1, 32], [33]),
     ("path", lambda path: request(path=path), [[HOP], None, 0],
      [[["a", "b"]], [[*HOP, "d"]], [["a", "b", 3]], ["abc"], 1, {"a": 1}]),

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from glue.contract.heads import MalformedError
 from glue.requests.wire import (
     HEAD_LIMIT,
     MESSAGE_LIMIT,
@@ -17,7 +18,6 @@ from glue.requests.wire import (
     PATH_LIMIT,
     WITHIN_LIMIT,
     Hop,
-    MalformedError,
     answer_of,
     decode_body,
     decode_reply,

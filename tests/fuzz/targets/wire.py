@@ -7,6 +7,7 @@ import contextlib
 from glue.consumers import wire as consumers
 from glue.consumers.voting import Ballot, voters_of
 from glue.contract import Inbound, Train
+from glue.contract.heads import MalformedError
 from glue.delayed import wire as delayed
 from glue.discovery import exam_wire
 from glue.discovery import wire as discovery
@@ -141,31 +142,31 @@ REQUESTS = b'{"id":1,"within":500,"json":1}\n{"a":1}', b'{"id":7,"error":"E","me
 WILLS = b'{"wills":[{"number":1,"topic":"a","payload":"YQ==","json":0,"retain":1,"delay":5}]}'
 
 
-@target("request", lambda: REQUESTS, requests.MalformedError)
+@target("request", lambda: REQUESTS, MalformedError)
 def request(data: bytes) -> None:
     """A request, a reply and their payloads."""
     for read in (requests.decode_request, requests.decode_reply):
         try:
             head, body = read(data)
             requests.decode_body(body, head.is_json)
-        except requests.MalformedError:
+        except MalformedError:
             pass
     requests.answer_of(data, requests.first_id(data))
 
 
-@target("consumer", lambda: [*seeds.payloads("$glue/consumer")], history.MalformedError)
+@target("consumer", lambda: [*seeds.payloads("$glue/consumer")], MalformedError)
 def consumer(data: bytes) -> None:
     """What members of consumers and their homes tell each other."""
     head, _ = consumers.parse(data)
     for read in (consumers.consumer_of, consumers.member_of):
-        with contextlib.suppress(history.MalformedError):
+        with contextlib.suppress(MalformedError):
             read(head)
     for key in ("done", "failed", "shares"):
-        with contextlib.suppress(history.MalformedError):
+        with contextlib.suppress(MalformedError):
             consumers.done_entries(head, key)
 
 
-@target("delayed", lambda: [*seeds.payloads("$glue/delayed/")], delayed.MalformedError)
+@target("delayed", lambda: [*seeds.payloads("$glue/delayed/")], MalformedError)
 def delayed_messages(data: bytes) -> None:
     """What keepers are told of delayed messages."""
     told = delayed.parse(data)
@@ -175,7 +176,7 @@ def delayed_messages(data: bytes) -> None:
             raise AssertionError(f"{put.id} is not read back")
 
 
-@target("votes", lambda: [*seeds.payloads("$glue/consumer/ask")], history.MalformedError)
+@target("votes", lambda: [*seeds.payloads("$glue/consumer/ask")], MalformedError)
 def votes(data: bytes) -> None:
     """How keepers elect the home of a consumer."""
     head, _ = consumers.parse(data)
@@ -188,11 +189,11 @@ def votes(data: bytes) -> None:
         ballot.advance(float(time))
 
 
-@target("receivers", lambda: [*seeds.payloads(receivers.TOPIC)], receivers.MalformedError)
+@target("receivers", lambda: [*seeds.payloads(receivers.TOPIC)], MalformedError)
 def receiver(data: bytes) -> None:
     """Batches to receivers, and their reports."""
     head, body = receivers.decode(data)
-    with contextlib.suppress(receivers.MalformedError):
+    with contextlib.suppress(MalformedError):
         receivers.decode_batch(head, body)
     receivers.decode_report(head, body)
 
@@ -210,10 +211,10 @@ def pages() -> list[bytes]:
     ]  # fmt: skip
 
 
-@target("history", pages, history.MalformedError)
+@target("history", pages, MalformedError)
 def histories(data: bytes) -> None:
     """Requests for history, and pages of it."""
-    with contextlib.suppress(history.MalformedError):
+    with contextlib.suppress(MalformedError):
         history.decode_request(data).encode()
     history.decode_page(data)
 
