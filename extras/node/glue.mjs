@@ -14,7 +14,9 @@ import { createSocket } from "node:dgram";
 
 const [DATAGRAM, HEADER, WINDOW, GIVE_UP_MS, MESSAGE] = [1472, 192, 1024, 10_000, 16 << 20];
 const [PEERS, CHANNELS, PATTERN, OPERATIONS, REPLIES] = [1024, 256, 512, 1000, 16]; // the last: frames for a want
-const [INTERESTS, STREAMS, MESSAGES, HELD] = [10_000, 10_000, 16_384, 64 << 20]; // of a peer twice; of a bundle; bytes
+const [INTERESTS, STREAMS, MESSAGES, HELD] = [1000, 10_000, 16_384, 64 << 20]; // of a peer twice; of a bundle; bytes
+const FIELDS = { data: 7, group: 7, best: 2, ack: 4, open: 1, skip: 2 }; // behind the kind of a transport entry
+const weight = (body) => body.length + 100;
 const KINDS = ["announce", "answer", "call", "probe"]; // with an announcement as their body
 const token = () => randomInt(1, 2 ** 31);
 const place = ({ address, port }) => `${address}:${port}`;
@@ -44,7 +46,8 @@ class Peer {
   constructor(id, life, from, channel) {
     Object.assign(this, { id, life, from, channel, name: "", token: token(), echo: 0, proven: false, credit: 1 });
     Object.assign(this, { heard: Date.now(), lease: 5000, probeAt: 0, epoch: 0, version: 0, announced: 0, base: 0 });
-    Object.assign(this, { wantAt: 0, full: false, sequence: 0, acked: 0, limit: 128, seen: 0, stale: 0, ackedAt: 0, candidate: null });
+    Object.assign(this, { wantAt: 0, full: false, sequence: 0, acked: 0, limit: 128, seen: 0, stale: 0, ackedAt: 0 });
+    this.candidate = null;
     this.interests = new Set();
     this.waiting = new Map(); // sequence: message that is not acknowledged
     this.channels = new Map(); // number: what came in
@@ -70,7 +73,8 @@ export class Client {
     const open = (options, port, address) =>
       new Promise((resolve, reject) => {
         const socket = createSocket(options);
-        socket.once("error", (error) => (socket.close(), reject(error))).bind(port, address, () => resolve(socket));
+        const fail = (error) => (socket.close(), reject(error));
+        socket.once("error", fail).bind(port, address, () => resolve(socket.off("error", fail)));
       });
     this.unicast = await open({ type: "udp4" }, 0, this.host);
     try {
@@ -79,6 +83,7 @@ export class Client {
       if (this.host) this.unicast.setMulticastInterface(this.host);
     } catch (error) {
       for (const socket of [this.unicast, this.multicast]) socket?.close(); // else the process would not end
+      this.unicast = this.multicast = undefined;
       throw error;
     }
     this.unicast.on("message", (bytes, from) => this.receive(bytes, from, false)).on("error", () => this.count("failed"));
@@ -123,7 +128,7 @@ export class Client {
     for (const peer of [...this.peers.values(), ...this.peers.values()]) this.tell(peer, "goodbye");
     this.discover(this.group, this.beacon, 0, "goodbye");
     await new Promise((done) => setTimeout(done, 20));
-    for (const socket of [this.unicast, this.multicast]) socket.close();
+    for (const socket of [this.unicast, this.multicast]) socket?.close();
   }
 
   count(what, by = 1) {
@@ -134,7 +139,7 @@ export class Client {
 
   send(to, header, body = Buffer.alloc(0)) {
     const glue = [1, this.network, this.id, this.life, this.counter++];
-    this.unicast.send([Buffer.from(`${JSON.stringify({ glue, ...header })}\n`), body], to.port, to.address);
+    this.unicast?.send([Buffer.from(`${JSON.stringify({ glue, ...header })}\n`), body], to.port, to.address);
   }
 
   discover(to, ownToken, echo, kind, { want = [null, null], called = [], part = null } = {}) {
@@ -223,8 +228,8 @@ export class Client {
 
   /** Forget one who has proved nothing and was silent for a second. Returns whether there was one. */
   forgetStranger() {
-    for (const { id, proven, heard } of this.peers.values())
-      if (!proven && heard + 999 < Date.now()) return this.peers.delete(id);
+    for (const peer of this.peers.values())
+      if (!peer.proven && peer.heard + 999 < Date.now()) return this.forget(peer), true;
   }
 
   /** Apply the operations on a peer's interests. */
@@ -235,7 +240,8 @@ export class Client {
     for (const operation of operations) {
       if (number++ !== peer.version) continue;
       peer.version++;
-      if (operation[0] === "+" && peer.interests.size >= INTERESTS) peer.full = true; // it is sent everything
+      const isKept = peer.interests.size < INTERESTS && operation.length <= PATTERN;
+      if (operation[0] === "+" && !isKept) peer.full = true; // it is sent everything
       else if (operation[0] === "+") peer.interests.add(operation.slice(1));
       else peer.interests.delete(operation.slice(1));
     }
@@ -283,6 +289,7 @@ export class Client {
   receive(bytes, from, isMulticast) {
     if (this.closed) return;
     try {
+      if (bytes.length > DATAGRAM) throw new Error("larger than a datagram of glue");
       const [header, body] = split(bytes, HEADER);
       const [version, network, sender, life] = header.glue;
       if (version !== 1 || network !== this.network) return this.count("other network");
@@ -301,13 +308,13 @@ export class Client {
   receiveTransport(peer, { transport, fragment }, body) {
     const [kind, ...n] = transport;
     const isFragment = Array.isArray(fragment) && fragment.length === 4 && fragment.every(isCount);
-    if (!n.every(isCount) || (fragment !== undefined && !isFragment)) throw new Error("malformed entry");
+    if (n.length !== (FIELDS[kind] ?? n.length) || !n.every(isCount)) throw new Error("malformed entry");
+    if (fragment !== undefined && !isFragment) throw new Error("malformed fragment");
     const open = (number) => {
       const channel = peer.channels.get(number) ?? { number, next: 0, held: new Map(), bytes: 0, parts: null };
       peer.channels.delete(number);
       peer.channels.set(number, channel); // the last: the longest unused makes place
-      const [oldest] = peer.channels.size > CHANNELS ? peer.channels.values() : [];
-      if (oldest) peer.channels.delete(oldest.number), (this.held -= oldest.bytes);
+      if (peer.channels.size > CHANNELS) this.forgetChannel(peer, peer.channels.values().next().value);
       return channel;
     };
     if (kind === "data" || (kind === "group" && peer.channels.has(n[5]))) {
@@ -316,10 +323,10 @@ export class Client {
       channel.due = true;
       if (sequence < channel.next || channel.held.has(sequence)) this.count("duplicate");
       else if (sequence >= channel.next + WINDOW) this.count("beyond window");
-      else if (this.held > HELD && sequence !== channel.next) this.count("not held");
       else {
         channel.held.set(sequence, { fragment, body: Buffer.from(body), at: Date.now() - n[1] });
-        this.hold(channel, body.length);
+        this.hold(channel, weight(body));
+        if (this.held > HELD) this.makeRoom(channel);
       }
       this.release(peer, channel);
     } else if (kind === "best") {
@@ -333,7 +340,8 @@ export class Client {
     else if (kind === "skip" && peer.channels.has(n[0])) {
       const channel = open(n[0]);
       for (const [sequence, { body: passed }] of [...channel.held])
-        if (sequence < n[1]) channel.held.delete(sequence), this.hold(channel, -passed.length);
+        if (sequence < n[1]) channel.held.delete(sequence), this.hold(channel, -weight(passed));
+      if (n[1] > channel.next) this.dropParts(channel); // the rest of this message will not come
       Object.assign(channel, { next: Math.max(channel.next, n[1]), due: true });
       this.release(peer, channel);
     }
@@ -346,13 +354,33 @@ export class Client {
     this.held += bytes;
   }
 
+  /** Forget the channels that hold the most, but for one: their senders see it, and send again on new channels. */
+  makeRoom(kept) {
+    const all = [...this.peers.values()].flatMap((peer) => [...peer.channels.values()].map((channel) => [peer, channel]));
+    for (const [peer, channel] of all.sort(([, a], [, b]) => b.bytes - a.bytes)) {
+      if (this.held <= HELD / 2) return;
+      if (channel !== kept) this.forgetChannel(peer, channel);
+    }
+  }
+
+  forgetChannel(peer, channel) {
+    if (channel.bytes) this.count("channels forgotten");
+    peer.channels.delete(channel.number);
+    this.held -= channel.bytes;
+  }
+
+  dropParts(channel) {
+    this.hold(channel, -(channel.parts?.weight ?? 0));
+    channel.parts = null;
+  }
+
   /** Hand up the frames that are in order. */
   release(peer, channel) {
     for (let frame; (frame = channel.held.get(channel.next)); ) {
       channel.held.delete(channel.next++);
+      this.hold(channel, -weight(frame.body));
       const body = frame.fragment ? this.join(channel, frame) : frame.body;
       if (!body) continue;
-      this.hold(channel, -body.length);
       try {
         this.handUp(peer, body, Date.now() - frame.at, true);
       } catch {
@@ -364,19 +392,20 @@ export class Client {
   /** Put a fragment to those before it; returns the message once it is whole. */
   join(channel, { fragment: [message, , total, index], body }) {
     if (!index) {
-      this.hold(channel, -(channel.parts?.size ?? 0));
-      channel.parts = { message, bodies: [], size: 0 };
+      this.dropParts(channel);
+      channel.parts = { message, bodies: [], size: 0, weight: 0 };
     }
     const { parts } = channel;
-    if (parts?.message !== message || !body.length || total > MESSAGE || this.held > HELD) {
-      this.hold(channel, -body.length - (parts?.size ?? 0));
-      channel.parts = null;
+    if (parts?.message !== message || !body.length || total > MESSAGE) {
+      this.dropParts(channel);
       return void this.count("fragments ignored");
     }
-    parts.size += body.length;
     parts.bodies.push(body);
+    parts.size += body.length;
+    parts.weight += weight(body);
+    this.hold(channel, weight(body));
     if (parts.size < total) return;
-    channel.parts = null;
+    this.dropParts(channel);
     return Buffer.concat(parts.bodies);
   }
 
@@ -395,7 +424,8 @@ export class Client {
     const counts = groups.map((group) => group.lengths?.length ?? group.count ?? 1);
     if (!counts.every(isCount) || counts.reduce((sum, count) => sum + count, 0) > MESSAGES) throw new Error("too many messages");
     const sizes = groups.map((group, index) => group.lengths ?? Array(counts[index]).fill(group.length));
-    const isWhole = ({ topic, sequence, position = sequence }) => typeof topic === "string" && [sequence, position].every(isCount);
+    const isWhole = ({ topic, sequence, position = sequence }) =>
+      typeof topic === "string" && [sequence, position].every(isCount);
     if (!groups.every(isWhole) || !sizes.flat().every(isCount)) throw new Error("malformed group");
     if (sizes.flat().reduce((sum, size) => sum + size, 0) !== payloads.length) throw new Error("lengths do not add up");
     let at = 0;
@@ -408,14 +438,15 @@ export class Client {
         const handlers = this.subscriptions.filter(({ pattern }) => matches(pattern, group.topic));
         if (!handlers.length || age > (group.lifespan ?? Infinity)) continue;
         if (reliable) {
-          const stream = peer.streams.get(group.topic) ?? { last: 0, next: 0 };
+          const key = group.topic.length > 64 ? createHash("sha1").update(group.topic).digest("base64") : group.topic;
+          const stream = peer.streams.get(key) ?? { last: 0, next: 0 };
           if (sequence <= stream.last && !group.unordered) continue;
           if (!message.retained && !group.unordered) {
             message.missed = stream.next ? Math.max(0, position - stream.next) : 0;
             stream.next = position + 1;
           }
-          peer.streams.delete(group.topic); // the last: the longest unused makes place
-          peer.streams.set(group.topic, { ...stream, last: Math.max(stream.last, sequence) });
+          peer.streams.delete(key); // the last: the longest unused makes place
+          peer.streams.set(key, { ...stream, last: Math.max(stream.last, sequence) });
           if (peer.streams.size > STREAMS) peer.streams.delete(peer.streams.keys().next().value);
         }
         for (const { handler } of handlers) queueMicrotask(() => handler(message)); // its errors are not ours

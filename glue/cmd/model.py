@@ -46,7 +46,7 @@ COMMIT_INTERVAL = 1.0
 LEASE = 10.0
 
 RELEASE_TIMEOUT = 1.0
-"""Seconds in which a majority may take back a lock when the command ends; else it stays until its lease is over."""
+"""Seconds for a majority to take back all locks when the command ends; without it they stay until their leases end."""
 
 
 def parser() -> common.Parser:
@@ -298,10 +298,12 @@ class Terminal:
 
     def release_all(self) -> None:
         """Give the locks back that are still held."""
+        until = time.monotonic() + RELEASE_TIMEOUT
         for held in self._locks.values():
-            if held.remaining:
+            left = until - time.monotonic()
+            if held.remaining and left > 0:
                 with suppress(glue.GlueError):
-                    held.release(timeout=RELEASE_TIMEOUT)
+                    held.release(timeout=left)
 
     def status(self) -> None:
         """Show the status, up to date if a majority is in reach."""

@@ -10,8 +10,8 @@ export const client = new Client({ name: "tiny" });
 client.unicast = { send: (parts) => sent.push(Buffer.concat(parts).toString()), close() {} };
 client.multicast = { close() {} };
 client.announceAt = clock + 1e9;
-export const hear = (layer, entry, body, isMulticast = false, sender = PEER) => {
-  const header = JSON.stringify({ glue: [1, 1, sender, LIFE, 0], [layer]: entry });
+export const hear = (layer, entry, body, isMulticast = false, sender = PEER, more = {}) => {
+  const header = JSON.stringify({ glue: [1, 1, sender, LIFE, 0], [layer]: entry, ...more });
   client.receive(Buffer.from(`${header}\n${typeof body === "string" ? body : JSON.stringify(body)}`), FROM, isMulticast);
 };
 const announced = { name: "kitchen", interval_ms: 1000, epoch: 0, version: 1, previous: 0, base: 0, operations: ["+#"] };

@@ -125,7 +125,9 @@ class Delivering:
         try:
             await self.learn(subscription)
         except BaseException:  # the topic cannot be kept: the next life of the door could not begin with it
-            await self.store.put(subscription.id, None)
+            with suppress(GlueError, OSError):
+                await self.store.put(subscription.id, None)
+            self.store.subscriptions.pop(subscription.id, None)  # also if that could not be written yet
             raise
 
     async def change(self, subscription: Subscription) -> bool:

@@ -120,19 +120,28 @@ class FileStore(MemoryStore):
 
     async def put(self, id: str, subscription: Stored | None) -> None:
         """As `Store` says. What cannot be written is not stored with the next write either."""
-        former, position = self.subscriptions.get(id), self._positions.get(id)
-        await super().put(id, subscription)
-        try:
-            await self._write_definitions()
-        except Exception:
-            await super().put(id, former)
-            if former is not None and position is not None:
-                self._positions[id] = position
-            raise
+        await asyncio.shield(self._put(id, subscription))  # a caller that is cancelled does not end it half-way
+
+    async def _put(self, id: str, subscription: Stored | None) -> None:
+        async with self._writing:
+            former, position = self.subscriptions.get(id), self._positions.get(id)
+            await super().put(id, subscription)
+            try:
+                await self._write_definitions()
+            except Exception:
+                await super().put(id, former)
+                if former is not None and position is not None:
+                    self._positions[id] = position
+                raise
 
     async def create(self, topic: str) -> None:
-        """As `Store` says."""
-        if topic not in self.topics:
+        """As `Store` says, likewise."""
+        await asyncio.shield(self._create(topic))
+
+    async def _create(self, topic: str) -> None:
+        async with self._writing:
+            if topic in self.topics:
+                return
             await super().create(topic)
             try:
                 await self._write_definitions()
@@ -143,18 +152,18 @@ class FileStore(MemoryStore):
     async def save(self, positions: Mapping[str, Position | None]) -> None:
         """As `Store` says."""
         await super().save(positions)
-        await self._write(POSITIONS, self._positions)
+        await asyncio.shield(self._save())
+
+    async def _save(self) -> None:
+        async with self._writing:
+            await self._write(POSITIONS, self._positions)
 
     async def _write_definitions(self) -> None:
         await self._write(DEFINITIONS, {"subscriptions": self.subscriptions, "topics": sorted(self.topics)})
 
     async def _write(self, name: str, content: Any) -> None:
-        """Replace a file. If the caller is cancelled, the thread goes on, and the next write waits for it."""
-        await asyncio.shield(self._replace(name, orjson.dumps(content)))
-
-    async def _replace(self, name: str, data: bytes) -> None:
-        async with self._writing:
-            await asyncio.to_thread(replace_file, self._directory, name, data)
+        """Replace a file, in a thread; the caller holds the lock."""
+        await asyncio.to_thread(replace_file, self._directory, name, orjson.dumps(content))
 
     def close(self) -> None:
         """As `Store` says."""

@@ -115,10 +115,12 @@ def test_a_write_waits_for_the_one_before_also_if_its_client_has_gone(
 
 
 def test_what_a_full_disk_refused_is_not_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    is_full = False
+    is_full: bool | None = False
 
     def replace(*options: Any) -> None:
-        if is_full:
+        nonlocal is_full
+        was_full, is_full = is_full, is_full or False
+        if was_full is not False:  # None: for one write
             raise OSError(errno.ENOSPC, "full")
         replace_file(*options)
 
@@ -136,8 +138,9 @@ def test_what_a_full_disk_refused_is_not_written_later(tmp_path: Path, monkeypat
             with pytest.raises(OSError, match="full"):
                 await change
         assert (files.subscriptions, files.topics) == ({"a": {"id": "a"}}, set())
-        is_full = False
-        await files.create("u")
+        is_full = None
+        refused_one, created = await asyncio.gather(files.put("c", {}), files.create("u"), return_exceptions=True)
+        assert (isinstance(refused_one, OSError), created) == (True, None)
         await files.save({})
         files.close()
         again = FileStore(tmp_path)

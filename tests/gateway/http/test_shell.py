@@ -86,11 +86,20 @@ def test_of_a_topic_that_may_not_be_kept_nothing_stays_that_the_next_life_could_
         async def keep(pattern: str, **more: Any) -> Any:
             raise ForbiddenError("the door may not keep it")
 
+        put = door.store.put
+
+        async def refuse_to_remove(id: str, subscription: Any) -> None:
+            if subscription is None:
+                raise OSError("full")
+            await put(id, subscription)
+
         door.network.keep = keep  # type: ignore[assignment]
-        for _ in range(2):
+        for store_put in (put, refuse_to_remove, put):
+            door.store.put = store_put
             with pytest.raises(ForbiddenError):
                 await door.add("s", "t")
-            assert (door.store.subscriptions, await door.store.position("s")) == ({}, None)
+            assert door.store.subscriptions == {}
+            assert (store_put is put) == (await door.store.position("s") is None)
             assert (door.delivering.subscriptions, door.delivering.machine.lanes) == ({}, {})
         door.network.keep = good  # type: ignore[method-assign]
         await door.add("s", "t")
