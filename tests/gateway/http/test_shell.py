@@ -95,7 +95,7 @@ def test_of_a_topic_that_may_not_be_kept_nothing_stays_that_the_next_life_could_
 
         door.network.keep = keep  # type: ignore[assignment]
         for store_put in (put, refuse_to_remove, put):
-            door.store.put = store_put
+            door.store.put = store_put  # type: ignore[method-assign]
             with pytest.raises(ForbiddenError):
                 await door.add("s", "t")
             assert door.store.subscriptions == {}
