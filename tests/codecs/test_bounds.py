@@ -286,6 +286,10 @@ DOUBLED = b"\xd8\x1c\x82\x01\x02" + b"".join(b"\xd8\x1c\x82" + 2 * shared(index)
     b"\x82\xf9\x3c\x00\x82\xfb\x3f\xf1\x99\x99\x99\x99\x99\x9a\xd8\x1c\x81" + shared(0),
     b"\x83\x5f\x41a\x42bc\xff\x9f\x01\xff\xd8\x1c\x81" + shared(0),
     b"\xd8\x1c\xa1\x01" + shared(0),
+    b"\x82\x59\x07\xd0" + bytes(2000) + b"\xd8\x1c\x81" + shared(0),
+    b"\x82\xd8\x1c\x81" + shared(0) + b"\x59\x07\xd0" + bytes(2000),
+    b"\x9f" + b"\x01" * 3000 + b"\xd8\x1c\x81" + shared(0) + b"\xff",
+    b"\x9f" + b"\x01" * 3000 + b"\x42\xd8\x1d\xd8\x1c\x81" + shared(0) + b"\x01" * 3000 + b"\xff",
     b"\xd9\x01\x00\x98\x65\x58\x64" + b"a" * 100 + b"\xd8\x19\x00" * 100,
 ])  # fmt: skip
 def test_cbor_that_refers_to_earlier_values_is_refused_before_it_is_decoded(data: bytes) -> None:
@@ -296,6 +300,7 @@ def test_cbor_that_refers_to_earlier_values_is_refused_before_it_is_decoded(data
 
 @pytest.mark.parametrize("value", [
     b"\xd8\x1d" * 1000, "\u0758\x1d", ["\u0658\x19", 1.5, -7, 2**70, None], {"a": [b"\xd8\x19", True]}, 0xD81D,
+    [*range(2000), b"\xd8\x19", *range(2000)], b"\xd8\x19" * 1000 + b"x", ["x" * 3000, b"\xd8\x1d"],
 ])  # fmt: skip
 def test_bytes_that_look_like_a_reference_are_values(value: Any) -> None:
     cbor2, cbor = pytest.importorskip("cbor2"), codecs.codec_named("cbor")
