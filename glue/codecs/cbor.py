@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import cbor2
 
-STRING, VALUE = 25, 29
-"""Tags that refer to an earlier string, or to an earlier value (http://cbor.schmorp.de)."""
 LOOKS: Final = re.compile(rb"(?:\xd8|\xd9\0|\xda\0{3}|\xdb\0{7})[\x19\x1d]")
-"""Such a tag, or bytes of a string that look the same. A search takes 10 ns for each byte."""
+"""Tag 25 or 29, which refers to an earlier string or value, or bytes of a string that look the same.
+
+A search takes 10 ns for each byte.
+"""
 FEW, SMALL = 1000, 1000
 """Items that are looked at before a search, and bytes that are searched at once: a long string is one item."""
 
@@ -33,7 +34,7 @@ class CborCodec:
         """Decode a value, which is all of the data. Raises ValueError."""
         encoded = bytes(data)
         if _has_references(encoded):
-            raise ValueError(f"CBOR with references (tags {STRING} and {VALUE}) is not decoded; send each value whole")
+            raise ValueError("CBOR with references (tags 25 and 29) is not decoded; send each value whole")
         return cbor2.loads(encoded)
 
 
@@ -53,7 +54,7 @@ def _has_references(data: bytes) -> bool:
             size = 1 << value - 24
             value = int.from_bytes(data[at : at + size])
             at += size
-        if kind == 6 and value in (STRING, VALUE):
+        if kind == 6 and value in (25, 29):
             return True
         if kind in (2, 3) and is_sized:
             at += value
