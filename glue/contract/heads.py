@@ -1,6 +1,7 @@
-"""The form of many payloads: a JSON object on a line, and bytes behind it. Readers check each member that they take.
+"""JSON in payloads: documents that are JSON already, and the form of many payloads, a JSON object and bytes behind it.
 
-A peer may send anything. Therefore all functions raise MalformedError, with a word for what is wrong.
+Readers check each member that they take. A peer may send anything. Therefore all functions raise MalformedError, with a
+word for what is wrong.
 """
 
 from __future__ import annotations
@@ -10,6 +11,12 @@ from typing import Any
 import orjson
 
 from glue.contract.header import INTEGER_LIMIT
+
+
+class Document(bytes):
+    """An encoded JSON document, which is published as it is."""
+
+    __slots__ = ()
 
 
 class MalformedError(ValueError):

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from glue.contract.document import Document
+from glue.contract.heads import Document
 from glue.errors import PayloadError
 
 # Dataclasses and dates would travel, but arrive as something else.

@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import orjson
 
-from glue.contract.document import Document
 from glue.contract.hashing import blake2s
+from glue.contract.heads import Document
 from glue.errors import ConfigurationError, PayloadError
 from glue.schema.announced import NAME
 from glue.schema.convert import DEPTH, MismatchedValueError, Schema, described
