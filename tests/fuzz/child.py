@@ -33,6 +33,9 @@ def main(name: str, seconds: float, corpus: Path, result: Path) -> None:
 
     with atheris.instrument_imports(include=["glue", "spark"]):
         from tests.fuzz.targets import TARGETS
+
+        for seed in TARGETS[name].seeds():
+            TARGETS[name](seed)  # what is imported when it is used has to be instrumented, too
     from tests.fuzz.bounds import Watch, peak
 
     logging.disable(logging.CRITICAL)
