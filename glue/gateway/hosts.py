@@ -1,4 +1,4 @@
-"""Hosts in URLs and headers: which are addresses, and which are this machine for everybody."""
+"""Hosts in URLs and headers: which are addresses, and which are loopback."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def is_address(host: str) -> bool:
 
 @lru_cache(1024)
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine for everybody."""
+    """Whether a host is localhost, or a loopback address."""
     return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
