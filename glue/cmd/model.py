@@ -116,11 +116,10 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             elif not terminal.do_once(arguments.command, is_merging=bool(arguments.mergeable)):
                 return common.FAILURE
             elif arguments.command[0] in ("watch", "lock"):
-                is_done = True
                 terminal.tell_if_alone()
                 common.wait_for_end()
             is_done = True
-        terminal.release_all()
+        is_done = terminal.release_all() or is_done  # a lock was the answer, whenever the signal came after it
     return common.SUCCESS if is_done else common.ended_early("model")
 
 
@@ -296,14 +295,15 @@ class Terminal:
         self._locks.pop(name).release()
         self._output.event("unlocked", "unlocked", name=name)
 
-    def release_all(self) -> None:
-        """Give the locks back that are still held."""
+    def release_all(self) -> bool:
+        """Give the locks back that were not unlocked; returns whether there were any."""
         until = time.monotonic() + RELEASE_TIMEOUT
         for held in self._locks.values():
             left = until - time.monotonic()
             if held.remaining and left > 0:
                 with suppress(glue.GlueError):
                     held.release(timeout=left)
+        return bool(self._locks)
 
     def status(self) -> None:
         """Show the status, up to date if a majority is in reach."""

@@ -14,6 +14,7 @@ import pytest
 import glue
 from glue.cmd import common, model
 from glue.cmd.model import Terminal
+from glue.cmd.output import CommandOutput
 from tests.cmd.prepared import Calls, Time, lines_of, people, programs
 
 Capture = pytest.CaptureFixture[str]
@@ -282,6 +283,24 @@ def test_a_command_that_is_ended_before_its_answer_has_failed(
     monkeypatch.setattr(model, "open_endpoint", lambda *_, **options: nullcontext(there))
     assert model.main(words.split()) == code
     assert capsys.readouterr().err == ("glue model: ended before there was an answer\n" if code else "")
+
+
+def test_a_signal_as_soon_as_a_lock_is_told_ends_a_lock_that_was_had(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def event(output: CommandOutput, kind: str, text: str, **fields: Any) -> None:
+        told.append(kind)
+        raise common.Ended  # as the handler of the signal does, while the command waits
+
+    told: list[str] = []
+    lock: Any = Calls(release=None)
+    lock.remaining, lock.token = 9.0, 1
+    there: Any = Calls(model=Calls(lock=lock))
+    monkeypatch.setattr(model, "open_endpoint", lambda *_, **options: nullcontext(there))
+    monkeypatch.setattr(CommandOutput, "event", event)
+    assert model.main(["lock", "door"]) == 0
+    assert (told, capsys.readouterr().err) == (["locked"], "")
+    assert [call[0] for call in lock.calls] == ["release"]
 
 
 def test_a_watch_without_a_leader_says_so(capsys: Capture) -> None:
