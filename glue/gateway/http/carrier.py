@@ -26,12 +26,12 @@ async def create(door: Door, rights: Rights, request: web.Request) -> web.Respon
     topic = text_of(await document_of(door, request), "topic")
     check_topic(topic)
     check_publish(rights, topic)
-    delivering = door.delivering
-    if topic not in delivering.store.topics:
-        if len(delivering.store.topics) >= door.limits.subscriptions:
-            raise ProblemError(409, f"there are {door.limits.subscriptions} topics already")
-        await delivering.journal.want(topic)  # first: a door cannot start with a stored topic that it cannot keep
-        await delivering.store.create(topic)
+    store, journal = door.delivering.store, door.delivering.journal
+    if topic not in store.topics and len(store.topics) >= door.limits.subscriptions:
+        raise ProblemError(409, f"there are {door.limits.subscriptions} topics already")
+    if topic not in store.topics or not journal.keeps(topic):
+        await journal.want(topic)  # first: what the door may not keep is not stored
+        await store.create(topic)
     return answer({"topic": topic})
 
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from glue.aio import Endpoint
-from glue.errors import ConfigurationError, GlueError
+from glue.errors import ConfigurationError, ForbiddenError, GlueError
 from glue.gateway.http.dead_letters import dead_topic, properties_of
 from glue.gateway.http.deliveries import READ_PAUSE, Deliveries, replay_of
 from glue.gateway.http.items import Attempt, Burial, Event, Outcome
@@ -52,6 +52,8 @@ class Delivering:
         self.endpoint = endpoint
         self.store = store
         self.subscriptions: dict[str, Subscription] = {}
+        self.forbidden: dict[str, str] = {}
+        """Why this door delivers nothing to a subscription whose topic it may no longer keep, by id."""
         self.is_owner: Callable[[str], bool] = lambda id: not is_portable
         """Whether this door delivers to a subscription; doors that share them say so once they hold its part."""
         self.journal = Journal(endpoint, data_dir, self._stored, **(keep or {}))
@@ -72,7 +74,7 @@ class Delivering:
         await self.journal.open()
         self.machine = Deliveries(self.journal.recent, Random(), self._limits, self._is_portable)
         for stored in self.store.subscriptions.values():
-            await self.learn(subscription_of(stored))
+            await self.resume(subscription_of(stored))
         self._loops = [
             asyncio.create_task(self._run(), name="glue http deliveries"),
             asyncio.create_task(self._save_regularly(), name="glue http positions"),
@@ -177,16 +179,28 @@ class Delivering:
             self.machine.change(time.monotonic(), subscription)
         self._wake.set()
 
+    async def resume(self, subscription: Subscription) -> None:
+        """Go on with a subscription of an earlier life. It stays, with its position, if rules now forbid its topic."""
+        try:
+            await self.learn(subscription)
+        except ForbiddenError as error:
+            self.subscriptions[subscription.id] = subscription
+            self.forbidden[subscription.id] = str(error)
+            logger.warning("subscription %s gets nothing: %s", subscription.id, error)
+
     async def forget(self, id: str) -> None:
         """Use a subscription no more."""
         known = self.subscriptions.pop(id, None)
         if known is not None:
             self.close_lanes(id)
             await self.store.save({replay_of(id): None, f"{id}/replayed": None})
-            await self.journal.unwant(known.topic)
+            if self.forbidden.pop(id, None) is None:
+                await self.journal.unwant(known.topic)
 
     async def open_lanes(self, subscription: Subscription) -> None:
-        """Begin to deliver to a subscription, from where its position says."""
+        """Begin to deliver to a subscription, from where its position says, unless its topic is forbidden."""
+        if subscription.id in self.forbidden:
+            return
         now = time.monotonic()
         position = await self.store.position(subscription.id)
         if position is None:

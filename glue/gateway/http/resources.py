@@ -41,6 +41,8 @@ def state_of(door: Door, subscription: Subscription) -> dict[str, object]:
             "failures": lane.failures, "failing": lane.alerted, "under_way": len(lane.slots),
             "behind": 0 if lane.is_idle and not lane.slots else max(0, durable - lane.position),
         }  # fmt: skip
+    elif subscription.id in door.delivering.forbidden:
+        found["forbidden"] = door.delivering.forbidden[subscription.id]
     else:
         found["delivered_by"] = "another door"
     return found
@@ -137,6 +139,8 @@ async def dead_letters(door: Door, rights: Rights, request: web.Request) -> web.
 async def replay(door: Door, rights: Rights, request: web.Request) -> web.Response:
     """Deliver the dead letters again, in order, beside what comes."""
     subscription = known(door, rights, request)
+    if (reason := door.delivering.forbidden.get(subscription.id)) is not None:
+        raise ProblemError(409, f"nothing is delivered to this subscription: {reason}")
     if subscription.id not in door.delivering.machine.lanes:
         raise ProblemError(409, "another door delivers to this subscription; ask that one")
     await door.delivering.replay(subscription.id)

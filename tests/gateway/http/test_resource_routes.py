@@ -35,8 +35,11 @@ class Delivering:
         recent = SimpleNamespace(durable=100, log=self.log, first=0, id="log")
         self.asked: list[Any] = []
         self.is_gone = False
-        self.journal = SimpleNamespace(recent=recent, want=self._note("want"), patterns=["t"], data_dir=None)
+        self.journal = SimpleNamespace(
+            recent=recent, want=self._note("want"), keeps=lambda topic: topic == "known", patterns=["t"], data_dir=None
+        )
         self.subscriptions: dict[str, Subscription] = {}
+        self.forbidden: dict[str, str] = {}
         self.machine = SimpleNamespace(lanes=dict[str, Lane](), statistics={"deliveries": 4})
         self.store = SimpleNamespace(topics={"known"}, create=self._note("create"))
         self.change, self.remove, self.replay = self._note("change"), self._note("remove"), self._note("replay")
@@ -93,6 +96,11 @@ def test_a_subscription_is_shown_with_how_its_deliveries_go() -> None:
     assert called(resources.show, made, asked, MINE) == (200, {**SHOWN, "delivered_by": "another door"})
     assert called(resources.replay, made, asked, MINE) == (
         409, "another door delivers to this subscription; ask that one",
+    )  # fmt: skip
+    made.delivering.forbidden["s"] = "by rule 3"
+    assert called(resources.show, made, asked, MINE) == (200, {**SHOWN, "forbidden": "by rule 3"})
+    assert called(resources.replay, made, asked, MINE) == (
+        409, "nothing is delivered to this subscription: by rule 3",
     )  # fmt: skip
     assert called(resources.deliveries, made, asked, MINE) == (200, {"under_way": [], "last": []})
     assert called(resources.show, made, asked, Rights("hall", ("#",), ("#",))) == (404, "no subscription 's'")
