@@ -108,6 +108,7 @@ class Delivering:
     """Subscriptions that are never served."""
 
     def __init__(self) -> None:
+        self.forbidden: dict[str, str] = {}
         self.store = MemoryStore()
         self.store.topics.add("created")
         self.subscriptions: dict[str, Any] = {}
