@@ -74,7 +74,8 @@ class Delivering:
     def __init__(self) -> None:
         log = MemoryLog("log")
         self.store, self.subscriptions = MemoryStore(), dict[str, Any]()
-        self.forbidden: dict[str, str] = {}
+        self.forbidden, self.unkept = dict[str, str](), dict[str, str]()
+        self.is_owner = lambda id: True
         self.store.topics.add("created")
         self.journal = SimpleNamespace(
             recent=RecentLog(log, 1 << 16), data_dir=None, patterns=["a/#", "created"], want=self.change,

@@ -29,8 +29,9 @@ async def create(door: Door, rights: Rights, request: web.Request) -> web.Respon
     store, journal = door.delivering.store, door.delivering.journal
     if topic not in store.topics and len(store.topics) >= door.limits.subscriptions:
         raise ProblemError(409, f"there are {door.limits.subscriptions} topics already")
-    if topic not in store.topics or not journal.keeps(topic):
+    if topic not in store.topics or topic in door.delivering.unkept:
         await journal.want(topic)  # first: what the door may not keep is not stored
+        door.delivering.unkept.pop(topic, None)
         await store.create(topic)
     return answer({"topic": topic})
 
@@ -72,9 +73,11 @@ async def publish(door: Door, rights: Rights, request: web.Request) -> web.Respo
 
 
 def check_created(door: Door, topic: str) -> None:
-    """Raise ProblemError for a topic that was not created."""
+    """Raise ProblemError for a topic that was not created, or that this door may no longer keep."""
     if topic not in door.delivering.store.topics:
         raise ProblemError(404, f"no topic {topic!r:.200}; create it first, by POST /create")
+    if (reason := door.delivering.unkept.get(topic)) is not None:
+        raise ProblemError(403, reason)
 
 
 ROUTES = [

@@ -53,7 +53,9 @@ class Delivering:
         self.store = store
         self.subscriptions: dict[str, Subscription] = {}
         self.forbidden: dict[str, str] = {}
-        """Why this door delivers nothing to a subscription whose topic it may no longer keep, by id."""
+        """Why this door delivers nothing to a subscription, by id: rules do not let it keep the topic."""
+        self.unkept: dict[str, str] = {}
+        """Why a created topic is not kept, likewise."""
         self.is_owner: Callable[[str], bool] = lambda id: not is_portable
         """Whether this door delivers to a subscription; doors that share them say so once they hold its part."""
         self.journal = Journal(endpoint, data_dir, self._stored, **(keep or {}))
@@ -126,7 +128,11 @@ class Delivering:
         await self.store.put(subscription.id, subscription.stored())
         try:
             await self.learn(subscription)
-        except BaseException:  # the topic cannot be kept: the next life of the door could not begin with it
+            if subscription.id in self.forbidden:  # learned from the model that doors share
+                raise ForbiddenError(self.forbidden[subscription.id])
+        except BaseException:  # what the door may not keep is not stored
+            self.subscriptions.pop(subscription.id, None)
+            self.forbidden.pop(subscription.id, None)
             with suppress(GlueError, OSError):
                 await self.store.put(subscription.id, None)
             self.store.subscriptions.pop(subscription.id, None)  # also if that could not be written yet
@@ -180,21 +186,33 @@ class Delivering:
         self._wake.set()
 
     async def resume(self, subscription: Subscription) -> None:
-        """Go on with a subscription of an earlier life. It stays, with its position, if rules now forbid its topic."""
+        """Go on with a subscription of an earlier life or another door.
+
+        If rules do not let this door keep its topic, it stays with its position, and gets nothing from here.
+        """
         try:
             await self.learn(subscription)
         except ForbiddenError as error:
             self.subscriptions[subscription.id] = subscription
             self.forbidden[subscription.id] = str(error)
-            logger.warning("subscription %s gets nothing: %s", subscription.id, error)
+            logger.warning("this door delivers nothing to subscription %s: %s", subscription.id, error)
+
+    async def keep(self, topic: str) -> None:
+        """Keep a topic that was created in an earlier life or at another door, unless rules forbid it."""
+        try:
+            await self.journal.want(topic)
+        except ForbiddenError as error:
+            self.unkept[topic] = str(error)
+            logger.warning("topic %s is not kept: %s", topic, error)
 
     async def forget(self, id: str) -> None:
         """Use a subscription no more."""
         known = self.subscriptions.pop(id, None)
         if known is not None:
+            is_kept = self.forbidden.pop(id, None) is None
             self.close_lanes(id)
             await self.store.save({replay_of(id): None, f"{id}/replayed": None})
-            if self.forbidden.pop(id, None) is None:
+            if is_kept:
                 await self.journal.unwant(known.topic)
 
     async def open_lanes(self, subscription: Subscription) -> None:

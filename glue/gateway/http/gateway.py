@@ -14,7 +14,7 @@ from typing import Any, Self
 import glue
 from glue.aio import Endpoint
 from glue.aio.model import Model
-from glue.errors import ForbiddenError, MissingExtraError
+from glue.errors import MissingExtraError
 from glue.gateway.descriptors import open_files
 from glue.gateway.http.delivering import Delivering
 from glue.gateway.http.door import Door
@@ -112,11 +112,8 @@ class Gateway:
                 await self._share(self._shared, delivering)
             for pattern in self._keep:
                 await delivering.journal.want(pattern)
-            for topic in store.topics:
-                try:
-                    await delivering.journal.want(topic)
-                except ForbiddenError as error:
-                    logger.warning("topic %s is not kept: %s", topic, error)
+            for topic in sorted(store.topics):
+                await delivering.keep(topic)
             ring = f"{self.endpoint.id[:8]}-{secrets.token_hex(4)}"
             feed = Feed(self.endpoint, limits, ring, delivering.journal)
             self._closing.append(feed)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from glue.aio import Endpoint
 from glue.contract.matching import covers
 from glue.endpoint.keeper import Keeper
+from glue.endpoint.sealing import require
 from glue.gateway.http.dead_letters import DEAD
 from glue.gateway.http.recent import RecentLog
 from glue.storage import Record
@@ -59,6 +60,7 @@ class Journal:
 
     async def want(self, pattern: str) -> None:
         """Keep a pattern from now on, once more. Raises StorageError, ForbiddenError."""
+        require(self._endpoint._core.guard, "subscribe", [pattern])  # else publishers would send nothing to be kept
         async with self._opening:
             if pattern not in self._keepers:
                 self._keepers[pattern] = await self._endpoint.keep(pattern, data_dir=self.data_dir, **self._limits)

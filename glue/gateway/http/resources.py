@@ -41,11 +41,16 @@ def state_of(door: Door, subscription: Subscription) -> dict[str, object]:
             "failures": lane.failures, "failing": lane.alerted, "under_way": len(lane.slots),
             "behind": 0 if lane.is_idle and not lane.slots else max(0, durable - lane.position),
         }  # fmt: skip
-    elif subscription.id in door.delivering.forbidden:
-        found["forbidden"] = door.delivering.forbidden[subscription.id]
+    elif reason := forbidden(door, subscription):
+        found["forbidden"] = reason
     else:
         found["delivered_by"] = "another door"
     return found
+
+
+def forbidden(door: Door, subscription: Subscription) -> str | None:
+    """Return the rule by which nothing is delivered to a subscription of this door; None if there is none."""
+    return door.delivering.forbidden.get(subscription.id) if door.delivering.is_owner(subscription.id) else None
 
 
 async def create(door: Door, rights: Rights, request: web.Request) -> web.Response:
@@ -139,7 +144,7 @@ async def dead_letters(door: Door, rights: Rights, request: web.Request) -> web.
 async def replay(door: Door, rights: Rights, request: web.Request) -> web.Response:
     """Deliver the dead letters again, in order, beside what comes."""
     subscription = known(door, rights, request)
-    if (reason := door.delivering.forbidden.get(subscription.id)) is not None:
+    if reason := forbidden(door, subscription):
         raise ProblemError(409, f"nothing is delivered to this subscription: {reason}")
     if subscription.id not in door.delivering.machine.lanes:
         raise ProblemError(409, "another door delivers to this subscription; ask that one")

@@ -148,13 +148,13 @@ class Sharing:
             await delivering.forget(id)
         elif delivering.subscriptions.get(id) != (told := subscription_of(value)):
             delivering.store.subscriptions[id] = value
-            await delivering.learn(told)
+            await delivering.resume(told)
 
     async def _created(self, key: str, value: Any) -> None:
         topic, delivering = key.removeprefix(TOPICS), self._delivering
         if value and topic not in delivering.store.topics:
             delivering.store.topics.add(topic)
-            await delivering.journal.want(topic)
+            await delivering.keep(topic)
 
     # --------------------------------------------------------------------------------------------------- parts
 

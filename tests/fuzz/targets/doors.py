@@ -108,7 +108,8 @@ class Delivering:
     """Subscriptions that are never served."""
 
     def __init__(self) -> None:
-        self.forbidden: dict[str, str] = {}
+        self.forbidden, self.unkept = dict[str, str](), dict[str, str]()
+        self.is_owner = lambda id: True
         self.store = MemoryStore()
         self.store.topics.add("created")
         self.subscriptions: dict[str, Any] = {}

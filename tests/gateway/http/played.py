@@ -27,6 +27,7 @@ class Network:
     def __init__(self) -> None:
         self.log = MemoryLog("log")
         self.watcher: Any = None
+        self._core = SimpleNamespace(guard=None)
         self.kept: dict[str, int] = {}
         self.published: list[tuple[str, Any, dict[str, Any]]] = []
         self.problem: Exception | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,8 +48,8 @@ def test_a_door_begins_without_a_subscription_whose_topic_rules_now_forbid_and_g
         with caplog.at_level(logging.WARNING, "glue.http"):
             await refusing.delivering.start()
         assert [record.getMessage() for record in caplog.records] == [
-            "subscription s gets nothing: http may not subscribe to 'secret'",
-            "subscription third gets nothing: http may not subscribe to 'secret'",
+            "this door delivers nothing to subscription s: http may not subscribe to 'secret'",
+            "this door delivers nothing to subscription third: http may not subscribe to 'secret'",
         ]
         refusing.network.store("t", b"3")
         refusing.network.store("secret", b"4", number=3)  # as a wider pattern might keep it
@@ -89,11 +90,59 @@ def test_a_door_starts_without_a_created_topic_that_rules_now_forbid(
     with door(data_dir=tmp_path) as gateway, Client(f"http://127.0.0.1:{gateway.port}") as carrier:
         assert caplog.messages == ["topic secret is not kept: no rule allows it"]
         assert carrier.call("POST", "/create", {"topic": "t"}) == {"topic": "t"}
-        with pytest.raises(DoorError) as refusal:
-            carrier.call("POST", "/create", {"topic": "secret"})
-        assert refusal.value.status == 403
-    monkeypatch.undo()
+        for path, more in (("/create", {}), ("/subscribe", {"addr": URL}), ("/publish", {"payload": ""})):
+            with pytest.raises(DoorError) as refusal:
+                carrier.call("POST", path, {"topic": "secret", **more})
+            assert refusal.value.status == 403
+        monkeypatch.undo()  # the rules allow it again while the door runs, and it is created once more
+        assert gateway.door is not None
+        delivering = gateway.door.delivering
+        id = carrier.subscribe("secret", "http://127.0.0.1:9/")["id"]
+        assert carrier.call("POST", "/create", {"topic": "secret"}) == {"topic": "secret"}
+        carrier.call("DELETE", f"/v1/subscriptions/{id}")
+        assert delivering.journal.patterns == ["$dead/#", "secret", "t"]
     with door(data_dir=tmp_path) as gateway, Client(f"http://127.0.0.1:{gateway.port}") as carrier:
         carrier.call("POST", "/publish", {"topic": "secret", "payload": ""})
         assert gateway.door is not None
         assert gateway.door.delivering.journal.patterns == ["$dead/#", "secret", "t"]
+
+
+def test_a_door_keeps_what_it_may_both_keep_and_subscribe_to() -> None:
+    async def program() -> None:
+        asked: list[tuple[str, str]] = []
+
+        def require(action: str, topic: str) -> None:
+            asked.append((action, topic))
+            raise ForbiddenError("no rule allows it")
+
+        door = Door()
+        door.network._core.guard = SimpleNamespace(require=require)
+        await door.delivering.start()
+        with pytest.raises(ForbiddenError):
+            await door.add("s", "secret")
+        assert asked == [("subscribe", "secret")]
+        assert (door.network.kept, door.store.subscriptions) == ({"$dead/#": 1}, {})
+        await door.delivering.close()
+
+    run(program())
+
+
+def test_a_subscription_that_another_door_has_made_is_known_here_also_if_it_is_forbidden() -> None:
+    async def program() -> None:
+        door = Door()
+        await door.delivering.start()
+        door.network._core.guard = SimpleNamespace(require=refuse)
+        told = Subscription("s", "secret", URL)
+        await door.delivering.resume(told)
+        await door.delivering.keep("created")
+        assert (door.delivering.forbidden, door.delivering.unkept) == ({"s": "no"}, {"created": "no"})
+        assert door.delivering.subscriptions == {"s": told}
+        with pytest.raises(ForbiddenError):  # one of this door, which its watch of the model has learned first
+            await door.delivering.add(told)
+        assert (door.delivering.subscriptions, door.delivering.forbidden) == ({}, {})
+        await door.delivering.close()
+
+    def refuse(action: str, topic: str) -> None:
+        raise ForbiddenError("no")
+
+    run(program())

@@ -328,7 +328,7 @@ def test_a_door_takes_what_was_durable_a_second_ago_as_received() -> None:
         journal.synced(log.durable)
 
     async def run() -> None:
-        endpoint: Any = SimpleNamespace(keep=keep)
+        endpoint: Any = SimpleNamespace(keep=keep, _core=SimpleNamespace(guard=None))
         journal = Journal(endpoint, None, lambda before, new: told.append((before, len(new or ()))))
         loop: Any = SimpleNamespace(time=lambda: now[0], call_soon_threadsafe=lambda call, *more: call(*more))
         journal._loop = loop

@@ -126,7 +126,7 @@ def test_a_journal_keeps_dead_letters_always_and_patterns_as_long_as_somebody_wa
         return SimpleNamespace(log=MemoryLog("log"), _watch=lambda watcher: None, close=lambda: closed.append(pattern))
 
     async def program() -> None:
-        endpoint: Any = SimpleNamespace(keep=keep)
+        endpoint: Any = SimpleNamespace(keep=keep, _core=SimpleNamespace(guard=None))
         made = Journal(endpoint, None, lambda before, new: None)
         await made.open()
         assert (made.keeps("$dead/s"), made.covers(["$dead/s", "$dead/#"]), made.covers(["t"])) == (True, True, False)

@@ -39,7 +39,8 @@ class Delivering:
             recent=recent, want=self._note("want"), keeps=lambda topic: topic == "known", patterns=["t"], data_dir=None
         )
         self.subscriptions: dict[str, Subscription] = {}
-        self.forbidden: dict[str, str] = {}
+        self.forbidden, self.unkept = dict[str, str](), dict[str, str]()
+        self.is_owner = lambda id: True
         self.machine = SimpleNamespace(lanes=dict[str, Lane](), statistics={"deliveries": 4})
         self.store = SimpleNamespace(topics={"known"}, create=self._note("create"))
         self.change, self.remove, self.replay = self._note("change"), self._note("remove"), self._note("replay")
@@ -98,6 +99,9 @@ def test_a_subscription_is_shown_with_how_its_deliveries_go() -> None:
         409, "another door delivers to this subscription; ask that one",
     )  # fmt: skip
     made.delivering.forbidden["s"] = "by rule 3"
+    made.delivering.is_owner = lambda id: False
+    assert called(resources.show, made, asked, MINE)[1]["delivered_by"] == "another door"
+    made.delivering.is_owner = lambda id: id == "s"
     assert called(resources.show, made, asked, MINE) == (200, {**SHOWN, "forbidden": "by rule 3"})
     assert called(resources.replay, made, asked, MINE) == (
         409, "nothing is delivered to this subscription: by rule 3",
