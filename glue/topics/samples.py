@@ -158,7 +158,8 @@ class Samples:
 
     def _count_anew(self) -> None:
         asked = [found[0] for _, interest in self.users if (found := asked_of(interest))]
-        self._asked = max([one[0] for one in asked], default=1), min([one[1] for one in asked], default=0)
+        if asked:
+            self._asked = max(interval for interval, _ in asked), min(count for _, count in asked)
         self._sampled.clear()
         self._is_short = False
         self._next_interval()

@@ -117,6 +117,13 @@ def test_the_layer_of_a_list_and_its_kind_tell_what_its_fields_are(vector: dict[
             assert named({layer: values}) == {layer: vector[layer]}
 
 
+def test_a_kind_stands_at_the_beginning_or_the_end_of_a_list() -> None:
+    for layer, kind in ((entry.layer, entry.kind) for entry in ENTRIES if entry.kind):
+        assert entry_of(layer, [kind, 1, 2, 3]) == entry_of(layer, [0, 1, 2, kind]) is not None
+        assert entry_of(layer, [0, kind, 2, 3]) is None
+        assert entry_of(layer, [0, 1, kind, 3]) is None
+
+
 # ------------------------------------------------------------------------------------- one more field
 
 

@@ -66,6 +66,18 @@ def test_a_peer_that_once_wanted_too_much_is_followed_again_from_a_new_start() -
     assert list(follower.patterns) == ["e"]
 
 
+def test_a_peer_that_wanted_everything_before_it_wanted_too_much_wants_nothing_new() -> None:
+    budget = Budget(Counter())
+    budget.left = 3 * (PATTERN_COST + 1)
+    follower = InterestFollower(budget)
+    follower.restart(Announcement("owner", 1.0, 1, 0, 0, 0, []))
+    assert follower.received(Operations(1, 0, True, [f"+{EVERYTHING}", "+b"])) == ([EVERYTHING, "b"], [])
+    assert follower.announced(Announcement("owner", 1.0, 1, 4, 0, 0, ["+c", "+d"])) == (["c"], [])
+    assert follower.is_overflowed
+    assert follower.announced(Announcement("owner", 1.0, 1, 5, 0, 0, ["+e"])) == ((), ())
+    assert list(follower.patterns) == [EVERYTHING, "b", "c"]
+
+
 def test_a_path_is_not_suspected_because_the_one_before_was() -> None:
     paths = Paths(100.0, ETH, True, math.inf)
     paths.add(100.0, WLAN, False)

@@ -238,6 +238,13 @@ def test_introduced_addresses_are_bounded_and_each_is_called_soon_and_a_few_time
     assert not rendezvous.is_contact(("10.0.0.2", 1))
 
 
+def test_a_new_contact_is_called_soon_and_no_earlier_call_is_put_off() -> None:
+    rendezvous = Rendezvous(Counter())
+    for now, at in ((5.0, 5.0 + CALL_SPACING), (4.0, 4.0 + CALL_SPACING), (6.0, 4.0 + CALL_SPACING)):
+        rendezvous.hurry(now)
+        assert rendezvous.call_at == at
+
+
 def test_a_new_contact_is_called_at_once_with_an_announcement() -> None:
     lan = Lan()
     host = lan.add(1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
 from glue.model.consensus.messages import Message, Vote
 from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.faults import FAULTS, Faults
+from glue.simulation.consensus.forger import FORGERIES, Forger
 from glue.simulation.consensus.node import Node
 from tests.model.clusters import cluster, leader_of
 
@@ -244,3 +246,12 @@ def test_messages_are_lost_doubled_and_delayed_as_the_network_says() -> None:
     made.partition([source])
     assert sent() == []
     assert len(made.net.blocked) == 4
+
+
+@pytest.mark.parametrize("kind", FORGERIES)
+def test_a_forged_message_is_of_the_receivers_group_in_the_name_of_the_other_member(kind: str) -> None:
+    group = Group()
+    forger = Forger(group.cluster, Random(1))
+    message: Any = FORGERIES[kind](forger, group.leader, group.other)
+    assert (message.group, message.life) == (group.leader.vital.group, group.other.life)
+    assert message.term >= group.leader.vital.term

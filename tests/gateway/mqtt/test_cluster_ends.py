@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from glue.gateway.mqtt import codes
 from glue.gateway.mqtt.cluster import broker as room
 from glue.gateway.mqtt.cluster import sweeping
 from glue.gateway.mqtt.cluster.keys import mark
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
 from tests.gateway.mqtt.test_cluster import HOUR, Cluster, messages
-from tests.gateway.mqtt.test_cluster_claims import go_and_come, refuse
+from tests.gateway.mqtt.test_cluster_claims import answer, asks, go_and_come, pauses, refuse
 from tests.support import mqtt
 
 
@@ -344,3 +345,17 @@ def test_what_the_cluster_retains_is_not_given_again_by_an_endpoint() -> None:
         again = Publish(topic, [b"again"], 0, True)
         door.broker.replay_from_network(cluster.now, subscription, again, cluster.now + 2e9)
     assert [(one.topic, one.retain) for one in device.messages()] == [("other", True)]
+
+
+def test_between_two_tries_a_door_waits_for_a_whole_pause() -> None:
+    cluster = Cluster()
+    first, second = cluster.doors
+    cluster.kill(second)
+    cluster.connect(first)
+    device = asks(second)
+    refuse(cluster, second)
+    for _ in range(38):
+        second.advance(second.now + 0.049)  # so every second look is a try
+    assert device.read() == []
+    pauses(second, 2)
+    assert answer(device)[0] == codes.SERVER_UNAVAILABLE

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from glue.gateway.mqtt import codes
-from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.cluster.keys import ROOM, is_small
+from glue.gateway.mqtt.packets import Publish, Will
 from tests.gateway.mqtt.test_cluster import HOUR, Cluster
 from tests.support import mqtt
 
@@ -79,3 +80,9 @@ def test_topic_filters_of_signs_that_json_writes_at_length_are_kept_in_parts() -
     assert [sent.body[3:] for sent in device.read()] == [b"\1" * 4]
     cluster.connect(cluster.doors[1])
     assert len(cluster.doors[1].broker.sessions["s"].subscriptions) == 4
+
+
+def test_a_will_may_take_as_much_as_a_value_of_the_model_has_room_for() -> None:
+    rest = ROOM - len('["",""' + ",1,false,{}]")
+    assert is_small(Will("t" * (rest - 4), b"abc", 1, False)), "four characters in base64"
+    assert not is_small(Will("t" * (rest - 3), b"abc", 1, False))
