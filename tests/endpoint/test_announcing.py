@@ -140,6 +140,12 @@ def test_a_deadline_is_watched_until_its_subscription_is_closed(endpoint: Any) -
     assert len(driver.take()) == 1
 
 
+def test_who_subscribes_is_asked_of_a_topic_not_of_a_pattern(endpoint: Any) -> None:
+    for wrong in ("a/#", "a/+", ""):
+        with pytest.raises(glue.TopicError):
+            endpoint.subscribers(wrong)
+
+
 def test_a_watch_of_presence_begins_with_a_survey_for_itself(endpoint: Any) -> None:
     for wrong in ("#/t", ""):
         with pytest.raises(glue.TopicError):
