@@ -297,6 +297,27 @@ def test_a_publisher_that_remembers_is_asked_once_and_again_after_a_gap() -> Non
     assert keeper.healer.deadline == pytest.approx(keeper.now + 0.075)
 
 
+def test_a_publisher_is_asked_for_all_patterns_again_if_what_it_has_of_the_first_found_no_room() -> None:
+    keeper = Keeper()
+    keeper.healer.patterns["u"] = lambda topic: topic == "u"
+    keeper.meet(PUBLISHER, is_keeper=False, life=LIFE)
+    keeper.healer.met(keeper.now, PUBLISHER, LIFE, "name", "u", False)
+    asked = keeper.ask()
+    keeper.has_room = False
+    keeper.answer(asked, LIFE, heads=[(asked[1].pattern.replace("#", "a"), 2, "", 0, 0)])
+    keeper.has_room = True
+    assert keeper.asked() is None
+    keeper.now = keeper.healer.deadline
+    assert keeper.now < 102.0
+    patterns = set()
+    for _ in range(2):
+        asked = keeper.ask()
+        patterns.add(asked[1].pattern)
+        keeper.answer(asked, LIFE)
+    assert patterns == {"t/#", "u"}
+    assert (keeper.asked(), keeper.healer.deadline) == (None, inf)
+
+
 def test_partners_that_part_or_begin_a_new_life_answer_no_more() -> None:
     keeper = Keeper()
     keeper.healer.met(keeper.now, ONE, 1, "name", "u", True)

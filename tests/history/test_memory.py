@@ -84,6 +84,16 @@ def test_age_and_bytes_are_limits() -> None:
     assert memory.size == 0
 
 
+@pytest.mark.parametrize("limits", [{"last": 3}, {"age": 3}, {"size": (COST + 4) * 3}])
+def test_a_pattern_that_is_remembered_again_keeps_what_it_has_under_the_new_limits(limits: dict[str, int]) -> None:
+    memory = filled(10)
+    memory.remember(Limits("#", **limits))
+    assert memory.size == (COST + 4) * 10
+    memory.record(11.0, group("a", 11), inf)
+    left = numbers(memory.scan(11.0, matcher("a"), (EARLIEST, 0), 0, 0, 1 << 20)[0])
+    assert left == [("a", number) for number in range(8 if "age" in limits else 9, 12)]
+
+
 def test_forgetting_a_pattern_drops_its_topics() -> None:
     memory = PublishedMemory()
     memory.remember(Limits("a/#"))
