@@ -70,6 +70,15 @@ def test_space_made_just_before_a_publisher_waits_is_not_missed(backpressure: Ba
     assert not backpressure.is_awaited
 
 
+def test_a_publisher_whose_wait_is_broken_off_waits_no_more(backpressure: Backpressure) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        backpressure.wait(lambda: False, interrupt, lambda: LIMIT)
+    assert not backpressure.is_awaited
+
+
 def test_another_thread_never_gives_up(backpressure: Backpressure) -> None:
     backpressure.in_vain = True
     waits, lets_in = threading.Event(), threading.Event()

@@ -364,3 +364,22 @@ def test_a_leader_waits_at_a_free_seat_and_wakes_who_has_it(
     part = SimpleNamespace(glance=lambda until: b"data" if until == 101.0 else None)
     assert seat.glance(cast(Any, part), 101.0, lambda: is_due) == glanced
     assert seat._seat.locked() is is_taken
+
+
+@pytest.mark.parametrize("way", ["wait", "glance"])
+def test_a_leader_whose_wait_fails_leaves_the_seat_free(
+    way: str, seat: NetworkSeat, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the network fails")
+
+    monkeypatch.setattr(line, "wait", fail)
+    part: Any = SimpleNamespace(glance=fail)
+    ways: dict[str, Callable[[], object]] = {
+        "wait": lambda: seat.wait(SOON, lambda: False, False),
+        "glance": lambda: seat.glance(part, math.inf, lambda: False),
+    }
+    with pytest.raises(OSError, match="the network fails"):
+        ways[way]()
+    assert seat.take(0.0), "others may wait there"
+    seat.leave()
