@@ -15,8 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from glue.capture import ring
 from glue.capture.pcapng import ETHERNET, Recording
@@ -29,6 +30,10 @@ from glue.cmd.session import choose, open_endpoint
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import parse_group, sockets
 from glue.settings import Settings, effective
+
+if TYPE_CHECKING:
+    from glue.capture.opened import FrameOpener
+    from glue.endpoint.secrets import KeyFile
 
 DATAGRAM_OPTIONS = ("capture_point", "rotate_size", "rotate_time", "keep", "promiscuous", "engine")
 REPORT_INTERVAL = 1.0  # seconds between two flushes, so that readers of the file see it nearly live
@@ -170,38 +175,54 @@ def frames_opened(settings: Settings, link: int) -> Callable[[Write], Write]:
     from glue.endpoint.secrets import KeyFile, read_key
 
     assert settings.key is not None
-    file, look_at = KeyFile(settings.key), 0.0
-    opener = FrameOpener(read_key(settings.key), link)
+    file = KeyFile(settings.key)
+    return partial(Opening, file, FrameOpener(read_key(settings.key), link))
 
-    def opening(write: Write) -> Write:
-        def write_opened(time_ns: int, frame: bytes | memoryview, size: int, *direction: int) -> None:
-            nonlocal look_at
-            if time.monotonic() >= look_at:  # a member on this machine may have written another epoch
-                look_at = time.monotonic() + LOOK
-                if (key := file.look()) is not None:
-                    opener.use(key)
-            opened = opener.open(bytes(frame)) if len(frame) == size else None
-            if opened is None:
-                write(time_ns, frame, size, *direction)
-            else:
-                for plain in opened:
-                    write(time_ns, plain, len(plain), *direction)
 
-        return write_opened
+class Opening:
+    """Writes frames opened; a sealed block may be spread over several frames, and is held until its rest comes."""
 
-    return opening
+    def __init__(self, file: KeyFile, opener: FrameOpener, write: Write) -> None:
+        """`file` has the key of `opener`, and is looked at for a newer one."""
+        self._file, self._look_at = file, 0.0
+        self._opener = opener
+        self._write = write
+        self._time_ns = 0
+
+    def __call__(self, time_ns: int, frame: bytes | memoryview, size: int, *direction: int) -> None:
+        """Write a frame, with the parameters of `Recording.write`."""
+        if time.monotonic() >= self._look_at:  # a member on this machine may have written another epoch
+            self._look_at = time.monotonic() + LOOK
+            if (key := self._file.look()) is not None:
+                self._opener.use(key)
+        self._time_ns = time_ns
+        opened = self._opener.open(bytes(frame)) if len(frame) == size else None
+        if opened is None:
+            self._write(time_ns, frame, size, *direction)
+        else:
+            for plain in opened:
+                self._write(time_ns, plain, len(plain), *direction)
+
+    def finish(self) -> None:
+        """Write the blocks whose rest did not come, still sealed."""
+        for frame in self._opener.rest():
+            self._write(self._time_ns, frame, len(frame))
 
 
 def record(source: Source, recording: Recording, write: Write, progress: Progress) -> None:
-    """Move frames from the source into the file, for ever."""
+    """Move frames from the source into the file until the command ends, then also those that are still held."""
     flush_at = time.monotonic() + REPORT_INTERVAL
-    while True:
-        common.check()
-        source.read(common.NAP, write)
-        if time.monotonic() >= flush_at:
-            recording.flush()
-            progress.tell(f"{recording.frames:,} frames, {recording.bytes:,} bytes")
-            flush_at = time.monotonic() + REPORT_INTERVAL
+    try:
+        while True:
+            common.check()
+            source.read(common.NAP, write)
+            if time.monotonic() >= flush_at:
+                recording.flush()
+                progress.tell(f"{recording.frames:,} frames, {recording.bytes:,} bytes")
+                flush_at = time.monotonic() + REPORT_INTERVAL
+    finally:
+        if isinstance(write, Opening):
+            write.finish()
 
 
 def report(output: CommandOutput, recording: Recording, dropped: int | None) -> None:

@@ -236,3 +236,29 @@ def test_sealed_frames_are_opened_with_the_newest_key_of_the_file(monkeypatch: p
     assert len(keys) == 2, "the file is looked at once a second"
     for sources in ({}, {"key": "environment"}):
         assert record.frames_opened(SimpleNamespace(key="file", sources=sources), 1)(write) is write  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("end", [common.Ended(), InterfaceError("the interface is gone")])
+def test_what_is_held_of_sealed_frames_is_written_at_the_end(
+    end: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opener: Any = Calls(open=[], rest=lambda: [b"block 1", b"block"])
+    written: list[Any] = []
+    file: Any = SimpleNamespace(look=lambda: None)
+    write = record.Opening(file, opener, noting(written))
+    ends: list[BaseException | None] = [None, end]
+
+    def check() -> None:
+        if (due := ends.pop(0)) is not None:
+            raise due
+
+    def read(timeout: float, write: record.Write) -> int:
+        write(7, b"b1", 2, 4)
+        write(8, b"b", 1, 4)
+        return 2
+
+    monkeypatch.setattr(common, "check", check)
+    nothing: Any = SimpleNamespace()
+    with pytest.raises(type(end)):
+        record.record(Calls(read=read), nothing, write, nothing)
+    assert written == [(8, b"block 1", 7), (8, b"block", 5)]
