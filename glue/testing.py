@@ -14,6 +14,7 @@ import asyncio
 import heapq
 import inspect
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from itertools import count
 from math import inf
 from typing import Any
@@ -166,10 +167,10 @@ class Context:
         return copied(payload)
 
     def check_send(self, address: str, payload: Any) -> tuple[str, Any]:
-        """Check what is sent as an endpoint does."""
+        """Return what to send later, checked and copied as an endpoint does."""
         parse(address)
         copied(payload)
-        return address, payload
+        return address, deepcopy(payload)  # with its type, which the test looks at
 
     def send(self, address: str, payload: Any) -> None:
         """Note what was sent."""

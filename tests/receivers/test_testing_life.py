@@ -41,6 +41,7 @@ class Diary(glue.Receiver):
             case list():
                 message.append("changed by the receiver")
                 context.send("log/1", message)
+                message.append("changed after it was sent")
             case _:
                 self.note(context, message)
         return self.heard
