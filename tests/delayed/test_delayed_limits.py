@@ -237,6 +237,16 @@ def test_what_the_publisher_published_is_released_only_if_it_does_not_come_withi
     assert here.turn(9.0).released == []
 
 
+def test_another_that_says_that_a_message_was_published_changes_nothing() -> None:
+    here = store(None)
+    give(here, put(1, wait=1000), put(2, wait=60_000))
+    (payload,) = encode_ids("done", [put(1).id, put(2).id])
+    here.take(0.5, 1000.5, "c" * 16, payload, lambda topic: True)
+    assert [one.id.number for one in here.turn(1.0).released] == [1]
+    assert here.turn(59.9).released == []
+    assert [one.id.number for one in here.turn(60.0).released] == [2]
+
+
 def test_an_absent_publisher_is_waited_for_from_when_it_is_missed_and_not_before_all_are_known() -> None:
     around = Alone(is_there=False)
     here = DelayedStore(around, Counter(), 5.0)
