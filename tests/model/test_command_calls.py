@@ -238,6 +238,21 @@ def test_a_session_that_ended_takes_along_what_may_have_happened() -> None:
     assert never.calls.end("closed") == [("f", Refused("closed", unreachable=True))]
 
 
+def test_a_call_that_waited_to_be_tried_again_goes_to_the_next_session_once() -> None:
+    desk = Desk()
+    desk.add("a")
+    assert desk.propose() == [(2, ["a"])]
+    desk.add("b")
+    assert desk.propose() == [(3, ["b"])]
+    desk.calls.settle(desk.now, 3, True)
+    assert desk.done(2, 60, EXPIRED) == []
+    desk.calls.batches(desk.now)
+    desk.take(Command(0, 0, 0, [OpenSession("a life-2")]), Result(OK, 9))
+    desk.now = 100.05
+    assert desk.propose() == [(4, ["a", "b"])]
+    assert desk.done(1, 61, EXPIRED) == [], "each had one try, which had no effect"
+
+
 def test_a_session_whose_opening_was_in_a_snapshot_is_asked_for_again() -> None:
     desk = Desk(session=0)
     desk.add("a")
