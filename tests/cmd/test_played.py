@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections import Counter
 from contextlib import nullcontext
@@ -304,3 +305,22 @@ def test_rounds_are_played_as_often_as_asked_for(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "playing a b as me; Ctrl-C ends"
     assert lines[1].startswith(f"{found * rounds} messages, ")
+
+
+def test_a_round_that_is_ended_in_the_middle_tells_what_it_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there: Any = Calls(flush=True)
+    there.name = "me"
+    source = SimpleNamespace(left_out=4, counters=lambda: Counter(lost=2), faults=lambda: [("a", "cut off")])
+    monkeypatch.setattr(play, "open_endpoint", lambda *_, **options: nullcontext(there))
+    monkeypatch.setattr(play, "open_source", lambda *_: source)
+
+    def run(*_: Any) -> None:
+        raise common.Ended
+
+    monkeypatch.setattr(play, "play", run)
+    assert play.main(["a", "--json"]) == 0
+    *_, told, fault = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (told["event"], told["left_out"], told["counters"]) == ("played", 4, {"lost": 2})
+    assert (fault["event"], fault["file"], fault["fault"]) == ("fault", "a", "cut off")

@@ -63,6 +63,24 @@ def test_files_of_one_kind_are_opened_and_closed_together(files: dict[str, str])
         open_source(ExitStack(), given(captures=[files["a.mcap"], files["a.pcap"]]), settings())
 
 
+@pytest.mark.parametrize(("names", "kind"), [(["a.mcap", "b.mcap"], "McapReader"), (["a.pcap", "b.pcap"], "Capture")])
+def test_files_before_one_that_is_refused_are_closed(
+    names: list[str], kind: str, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Opened] = []
+
+    def open_one(path: str) -> Opened:
+        if opened:
+            raise ConfigurationError(f"{path}: neither pcap nor pcapng")
+        opened.append(Opened(path))
+        return opened[0]
+
+    monkeypatch.setattr(played, kind, open_one)
+    with pytest.raises(ConfigurationError, match="neither"), ExitStack() as stack:
+        open_source(stack, given(captures=[files[name] for name in names]), settings())
+    assert [one.is_closed for one in opened] == [True]
+
+
 def test_a_recording_that_cannot_be_read_is_named(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(path: str) -> bool:
         raise PermissionError(13, "Permission denied", path)

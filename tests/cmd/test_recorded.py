@@ -133,6 +133,26 @@ def test_a_recording_has_the_place_and_the_limits_of_its_options(
     assert "cannot join 239.1.2.3:5001 on lan0: No such device" in capsys.readouterr().err
 
 
+def test_the_group_is_a_member_s_until_the_end_and_a_wrong_key_leaves_the_file_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, members, numbers = tmp_path / "trace.pcapng", list[Any](), list[int]()
+    source: Any = Calls(count_drops=0)
+    source.link = 1
+    monkeypatch.setattr(record, "choose", lambda settings: SimpleNamespace(interface=SimpleNamespace(name="lan0")))
+    monkeypatch.setattr(record, "open_source", lambda *_: (source, "ring"))
+    monkeypatch.setattr(sockets, "join", lambda member, *_: members.append(member))
+    monkeypatch.setattr(record, "record", lambda *_: numbers.append(members[0].fileno()))
+    assert record.main(["--output", str(path)]) == 0
+    assert (numbers[0] >= 0, members[0].fileno()) == (True, -1), "a switch would stop to forward the group"
+    before = path.read_bytes()
+    (tmp_path / "wrong.key").write_text("no key")
+    assert record.main(["--output", str(path), "--key", str(tmp_path / "wrong.key")]) == 2
+    assert "wrong.key" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    assert source.calls[-1] == ("close",)
+
+
 class Recorder:
     """A recording of topics."""
 
