@@ -55,12 +55,12 @@ class Observer:
 
     def look(self) -> Seen:
         """See all; takes up to 4.5 s."""
+        endpoint = glue.Endpoint(**self._keywords)
         errors, self._waited = machine.error_counters(), machine.processor_waits()
         listener = Listener(self.settings.multicast_address)
         is_listening = listener.start()
         reader = threading.Thread(target=self._read_firewall, name="glue doctor firewall", daemon=True)
         reader.start()
-        endpoint = glue.Endpoint(**self._keywords)
         try:
             try:
                 endpoint.start()

@@ -153,6 +153,53 @@ def test_why_no_endpoint_could_start_is_told(here: None, clock: Any, monkeypatch
         assert (found.ways, found.met, found.busy) == ((), (), False)
 
 
+class Listening(Heard):
+    """A listener that knows whether it runs."""
+
+    is_running = False
+
+    def start(self) -> bool:
+        self.is_running = True
+        return super().start()
+
+    def stop(self) -> None:
+        self.is_running = False
+
+
+@pytest.mark.parametrize("failing", ["make", "start", "pause"])
+def test_a_look_that_is_broken_off_leaves_nothing_running(
+    failing: str, here: None, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listeners: list[Listening] = []
+    closed: list[float] = []
+
+    class Endpoint:
+        close = staticmethod(closed.append)
+
+        def __init__(self, **settings: Any) -> None:
+            if failing == "make":
+                raise KeyboardInterrupt
+
+        def start(self) -> None:
+            if failing == "start":
+                raise PortInUseError("port 5 is in use")
+
+    def listen(address: str) -> Listening:
+        listeners.append(Listening(address))
+        return listeners[-1]
+
+    def pause(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glue.Endpoint", Endpoint)
+    monkeypatch.setattr(observer, "Listener", listen)
+    monkeypatch.setattr(machine, "firewall", lambda ports: ((), True))
+    with pytest.raises(KeyboardInterrupt):
+        Observer({}, pause).look()
+    assert [one.is_running for one in listeners] == [False] * len(listeners)
+    assert closed == ([] if failing == "make" else [0.0])
+
+
 @pytest.mark.parametrize(("waits", "busy", "ways"), [(0.4, False, 2), (0.5, True, 1)])
 def test_ways_to_an_endpoint_that_may_be_late_are_left_out_on_a_busy_machine(
     waits: float, busy: bool, ways: int, here: None, clock: Any, monkeypatch: pytest.MonkeyPatch
