@@ -9,6 +9,7 @@ A module looks up a constant at each use. Therefore a constant is replaced in al
 from __future__ import annotations
 
 import json
+import math
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,11 +68,14 @@ def checked(changed: Mapping[str, str]) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in changed if name in VARIED}
 
 
-def _number(name: str, value: str) -> Any:
+def _number(name: str, value: str) -> int | float:
     try:
-        return json.loads(value)
+        number = json.loads(value)
     except ValueError:
-        raise ValueError(f"{name}={value}: expected a number") from None
+        number = None
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise ValueError(f"{name}={value}: expected a number")
+    return number
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -163,8 +164,9 @@ def test_values_are_checked_by_their_own_names() -> None:
     assert checked({"lease_intervals": "3", "round_trip.MAX_PROBE": "0.5"}) == {"lease_intervals": 3}
     with pytest.raises(ConfigurationError, match=r"^lease_intervals=.*x"):
         checked({"lease_intervals": "x"})
-    with pytest.raises(ValueError, match=r"^round_trip\.MAX_PROBE=x: expected a number$"):
-        checked({"round_trip.MAX_PROBE": "x"})
+    for value in ("x", "null", "true", '"2"', "[1]", "NaN", "Infinity"):
+        with pytest.raises(ValueError, match=rf"^round_trip\.MAX_PROBE={re.escape(value)}: expected a number$"):
+            checked({"round_trip.MAX_PROBE": value})
 
 
 def test_constants_come_back_whatever_happens() -> None:
