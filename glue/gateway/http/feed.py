@@ -14,6 +14,7 @@ import orjson
 from glue.aio import Endpoint, Subscription
 from glue.contract.matching import covers
 from glue.endpoint.message import Message
+from glue.errors import GlueError
 from glue.gateway.http.journal import Journal
 from glue.gateway.http.lanes import matcher
 from glue.gateway.http.limits import Limits
@@ -49,13 +50,17 @@ class Feed:
         self._doubtful: Iterator[str] = iter(())  # topics of values that perhaps nobody wants any more
 
     def want(self, patterns: list[str]) -> None:
-        """Have the messages of some patterns from now on."""
+        """Have the messages of some patterns from now on, or raise what the endpoint raises, and want none of them."""
         for pattern in patterns:
             if pattern not in self._wanted:
                 self._began[pattern] = self._began_with(pattern)
                 self._patterns.add(pattern, pattern)
             self._wanted[pattern] += 1
-        self._follow()
+        try:
+            self._follow()
+        except GlueError:  # else it would be asked for again with each later stream
+            self.unwant(patterns)
+            raise
 
     def _began_with(self, pattern: str) -> int:
         """Return the offset of the ring from which on all messages of a pattern are there."""

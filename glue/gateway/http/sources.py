@@ -16,7 +16,9 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from glue.aio import Subscription
 from glue.endpoint.message import Message
+from glue.errors import GlueError
 from glue.gateway.http.door import Door
 from glue.gateway.http.feed import described
 from glue.gateway.http.lanes import matcher
@@ -167,9 +169,15 @@ class HistorySource:
         self.position = f"t.{at:.6f}"
         self._latest = time.monotonic()  # when a message came
         start = datetime.fromtimestamp(at, UTC)
-        self._subscriptions = [door.endpoint.subscribe(pattern, start=start) for pattern in patterns]
+        self._subscriptions: list[Subscription] = []
         self._matches = [matcher(pattern) for pattern in patterns]
         self._getting: dict[asyncio.Task[Message], int] = {}  # what is waited for, and the place of its pattern
+        try:
+            for pattern in patterns:
+                self._subscriptions.append(door.endpoint.subscribe(pattern, start=start))
+        except GlueError:  # what nobody reads would hold up its publishers
+            self.close()
+            raise
 
     async def get(self, timeout: float) -> Events | None:
         """Return the next events; None if there are none for so long."""

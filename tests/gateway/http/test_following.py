@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from glue.errors import ForbiddenError
 from glue.gateway.http import sources, streaming
 from glue.gateway.http.limits import Limits
 from glue.gateway.http.places import Token, stream_key
@@ -175,6 +176,21 @@ def test_history_has_its_time_and_leaves_nothing_waiting(monkeypatch: pytest.Mon
     asyncio.run(program())
 
 
+def test_history_of_which_a_part_is_refused_leaves_no_subscription_that_nobody_reads() -> None:
+    opened: list[str] = []
+
+    def subscribe(pattern: str, start: Any) -> Any:
+        if pattern.startswith("$model/"):
+            raise ForbiddenError(f"door may not subscribe to {pattern!r}")
+        opened.append(pattern)
+        return SimpleNamespace(close=lambda: opened.remove(pattern))
+
+    made = door(endpoint=SimpleNamespace(subscribe=subscribe))
+    with pytest.raises(ForbiddenError, match="plant"):
+        HistorySource(made, ["a", "b", "$model/plant/a"], 1e9)
+    assert opened == [], "publishers would wait for its reader"
+
+
 # ------------------------------------------------------------------------------------------------------ websockets
 
 
@@ -280,3 +296,15 @@ def test_a_stream_too_many_is_refused_and_an_answer_is_prepared_for_its_request(
     monkeypatch.setattr(web, "StreamResponse", Response)
     response = asyncio.run(stream(full, EVERYTHING, asked))
     assert (response.asked, response.written, full.streams) == (asked, [b"\n"], 1)
+
+
+def test_a_stream_that_cannot_begin_where_it_is_asked_to_takes_no_place_of_others() -> None:
+    made = door(Limits(streams=1))
+
+    async def stream(made: Any, rights: Rights, asked: Any) -> Any:
+        return await streaming.stream(made, rights, asked, ["t"])
+
+    for _ in range(2):
+        status, words = called(stream, made, request(accept="application/x-ndjson", query=[("since", "never")]))
+        assert (status, words) == (400, "since='never': expected such as 10m, 2h, or a time as ISO 8601")
+    assert made.streams == 0

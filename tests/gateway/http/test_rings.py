@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from glue.errors import ForbiddenError
 from glue.gateway.http import sources
 from glue.gateway.http.feed import Feed, described
 from glue.gateway.http.limits import Limits
@@ -237,6 +238,27 @@ def test_a_feed_subscribes_to_what_no_other_pattern_covers() -> None:
     made.unwant(["a/b"])
     assert sorted(network.open) == ["a/b", "c"], "another client wants it"
     made.unwant(["a/b", "c"])
+    assert network.open == {}
+
+
+def test_a_pattern_that_the_endpoint_refuses_holds_up_no_other_one() -> None:
+    network, made = opened()
+    subscribe = network.subscribe
+
+    def guarded(pattern: str, handler: Any) -> Any:
+        if pattern.startswith("$model/"):
+            raise ForbiddenError(f"door may not subscribe to {pattern!r}")
+        return subscribe(pattern, handler)
+
+    network.subscribe = guarded  # type: ignore[method-assign]
+    made.want(["a/b"])
+    with pytest.raises(ForbiddenError, match="plant"):
+        made.want(["c", "$model/plant/a"])
+    assert sorted(network.open) == ["a/b"], "the client gets a refusal, and nothing else"
+    made.want(["a/#"])
+    assert sorted(network.open) == ["a/#"]
+    made.unwant(["a/#"])
+    made.unwant(["a/b"])
     assert network.open == {}
 
 
