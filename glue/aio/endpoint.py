@@ -116,10 +116,12 @@ class Endpoint(
         driver = self._driver
         if driver is None or driver.closed:
             return
-        if self._receiving is not None:
-            await self.close_receivers(timeout)
-        self._core.requests.close(ClosedError(CLOSED))
         try:
+            try:
+                if self._receiving is not None:
+                    await self.close_receivers(timeout)
+            finally:
+                self._core.requests.close(ClosedError(CLOSED))
             if self._consuming is not None:
                 self._end_consuming()
                 await asyncio.sleep(0)  # so that it is under way, and waited for

@@ -164,6 +164,30 @@ def test_a_close_stores_what_is_kept_and_puts_receivers_away_first(monkeypatch: 
     asyncio.run(main(LINGER * 2, LINGER * 2))
 
 
+def test_a_close_that_is_cancelled_while_receivers_are_put_away_leaves_and_ends_the_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        life = Life(monkeypatch)
+        endpoint = life.endpoint
+        await endpoint.start()
+
+        async def put_away(timeout: float) -> None:
+            await asyncio.sleep(timeout)
+
+        monkeypatch.setattr(endpoint, "close_receivers", put_away)
+        endpoint._receiving = object()
+        closing = asyncio.create_task(endpoint.close(1000.0))
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert endpoint.closed
+        assert (endpoint._driver.did[-1], life.did) == ("leave", [CLOSED, ("keeping", 0.0)])
+
+    asyncio.run(main())
+
+
 def test_what_is_asked_of_the_driver_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         life = Life(monkeypatch)
