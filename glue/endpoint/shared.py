@@ -78,10 +78,14 @@ class Acknowledger:
         return handle
 
     async def _finish(self, result: Awaitable[Any], message: Message) -> None:
+        from asyncio import CancelledError, current_task  # imported here: threads await nothing
+
+        me = current_task()
         try:
             await result
-        except Exception:
-            self.done(message)
+        except (Exception, CancelledError):
+            if me is None or not me.cancelling():  # else the reader itself ends, and others get the message
+                self.done(message)
             raise
         self.done(message)
 

@@ -237,6 +237,24 @@ def test_a_handler_acknowledges_when_it_is_over_whether_it_raised_or_not() -> No
     assert got == ["p1", "p2", "p3", "p4"]
 
 
+def test_a_coroutine_that_meets_a_cancelled_task_is_done_and_one_whose_reader_ends_is_not() -> None:
+    async def main() -> None:
+        group = Group()
+        cancelled, never = (asyncio.get_running_loop().create_future() for _ in range(2))
+        cancelled.cancel()
+        handler: Any = group.acknowledger.around(lambda payload: {"p1": cancelled, "p2": never}[payload], True)
+        with pytest.raises(asyncio.CancelledError):
+            await handler(Message("p1", 1, delivery(1)))
+        assert group.told == [("t", 1, 1)]
+        reader = asyncio.ensure_future(handler(Message("p2", 2, delivery(2))))
+        await asyncio.sleep(0)
+        reader.cancel()
+        await asyncio.wait([reader])
+        assert group.told == [("t", 1, 1)]
+
+    asyncio.run(main())
+
+
 # ---------------------------------------------------------------------------------------------------------- history
 
 
