@@ -155,12 +155,13 @@ class RequestMethods:
     def _receive_replies(self) -> Requests:
         """Subscribe to replies at the first request."""
         requests = self._core.requests
-        with requests.lock:
-            if self._replies is not None:
-                return requests
-            self._replies = Replies(requests, self._owner, self._order_quietly, self._COUNTS)
-        topic = reply_topic(requests.endpoint_id, requests.incarnation)
-        self._order_request(Subscribe(self._replies, topic))
+        if self._replies is None:
+            with requests.lock:
+                if requests.replies is None:
+                    requests.replies = Replies(requests, self._owner, self._order_quietly, self._COUNTS)
+            topic = reply_topic(requests.endpoint_id, requests.incarnation)
+            self._order_request(Subscribe(requests.replies, topic))  # of a second thread, too, which may be faster
+            self._replies = requests.replies
         return requests
 
     def _check_many(self, topic: str, timeout: float, outstanding: int) -> None:

@@ -68,6 +68,7 @@ class Requests:
         self.memory = Memory(statistics)
         self._requester = Requester(self.directory, self.name_of, statistics)
         self.checked: set[str] = set()  # topics that requests may have
+        self.replies: Any = None  # what receives the replies; made by the first request
         self._after_fork()
         heirs.add(self)
 

@@ -1,9 +1,10 @@
-"""Methods of both kinds of endpoints without an endpoint: consumers that are asked for, and typed topics."""
+"""Methods of both kinds of endpoints without an endpoint: consumers that are asked for, typed topics, requests."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 import glue
 from glue.aio import typed as aio_typed
 from glue.aio.consumers import AioConsumers
+from glue.contract import Subscribe
 from glue.endpoint.base import LINGER
+from glue.endpoint.request_methods import RequestMethods
+from glue.endpoint.requests import Requests
 from glue.sync import typed as sync_typed
 from glue.sync.consumers import SyncConsumers
 
@@ -315,3 +319,32 @@ def test_an_endpoint_that_closes_ends_its_parts_before_its_driver(monkeypatch: p
     did.clear()
     endpoint.close()
     assert did == []
+
+
+# --------------------------------------------------------------------------------------------------------- requests
+
+
+class FirstRequests(RequestMethods):
+    """An endpoint of which another thread asks, too, before the first one has subscribed to the replies."""
+
+    def __init__(self) -> None:
+        identity: Any = SimpleNamespace(endpoint_id="a" * 16, name="a", incarnation=7)
+        self._core: Any = SimpleNamespace(requests=Requests(identity, {}, Counter()))
+        self._owner: Any = None
+        self.ordered: list[Any] = []
+        self.is_first = True
+
+    def _order_request(self, request: Any) -> None:
+        if self.is_first:
+            self.is_first = False
+            self._receive_replies()  # as of the other thread
+            assert self.ordered, "its request does not overtake the subscription"
+        self.ordered.append(request)
+
+
+def test_no_request_leaves_before_the_endpoint_subscribes_to_the_replies() -> None:
+    endpoint = FirstRequests()
+    for _ in range(2):
+        assert endpoint._receive_replies() is endpoint._core.requests
+    assert len({(one.token, *one.patterns) for one in endpoint.ordered if isinstance(one, Subscribe)}) == 1
+    assert len(endpoint.ordered) == 2
