@@ -136,6 +136,20 @@ def test_streams_that_are_compressed_or_none_are_refused_with_the_cause() -> Non
             codec.decode(bad)
 
 
+def test_a_stream_with_a_compressed_dictionary_alone_is_refused() -> None:
+    words = pa.record_batch({"d": pa.array([*map(str, range(500))]).dictionary_encode()})
+    plain, compressed = (
+        [one.serialize().to_pybytes() for one in pa.ipc.MessageReader.open_stream(stream(words, compression=name))]
+        for name in (None, "zstd")
+    )
+    assert len(plain) == len(compressed) == 3
+    codec = codecs.codec_named("arrow")
+    assert codec.decode(b"".join(plain)).equals(words)
+    for dictionary, batch in ((compressed[1], plain[2]), (plain[1], compressed[2])):
+        with pytest.raises(ValueError, match=r"^compressed$"):
+            codec.decode(plain[0] + dictionary + batch)
+
+
 def test_offsets_that_go_back_are_refused() -> None:
     codec = codecs.codec_named("arrow")
     good, bad = struct.pack("<4i", 0, 1, 1, 2), struct.pack("<4i", 0, 2, 1, 2)
@@ -210,7 +224,8 @@ def test_a_codec_has_a_name_of_64_bytes_at_most_and_two_functions() -> None:
         with pytest.raises(ConfigurationError, match=f"^codec 'lame': it has no function '{function}'$"):
             codecs.register(lame)
     with pytest.raises(ConfigurationError, match=r"^codec 'numpy': glue has a codec of this name; choose another one$"):
-        codecs.register(Plain("numpy"))
+        codecs.register(Plain("numpy"), complex)
+    assert codecs.codec_of_type(complex) is None, "what is refused changes nothing"
 
 
 def test_an_installed_codec_is_loaded_once_and_has_the_name_that_it_offers(monkeypatch: pytest.MonkeyPatch) -> None:

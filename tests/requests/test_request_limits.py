@@ -14,6 +14,7 @@ from glue.errors import NoResponderError, RemoteError, RequestCycleError, Reques
 from glue.requests import Call, Directory, Memory
 from glue.requests.memory import AT_WORK
 from glue.requests.wire import (
+    GONE,
     announcement,
     answer_of,
     decode_reply,
@@ -286,3 +287,15 @@ def test_a_call_that_failed_is_no_burden_for_its_responder() -> None:
     call, _ = caller.call(count=5)
     caller.requester.drop(call, NoResponderError("dropped"))
     assert [caller.call()[0].responder for _ in range(4)] == ["c", "b", "c", "b"]
+
+
+def test_a_call_that_was_moved_is_no_burden_for_the_responder_that_refused_it() -> None:
+    caller = Caller(b="t", c="t")
+    call, _ = caller.call(count=5)
+    assert call.responder == "b"
+    for id in range(call.first, call.first + 5):
+        caller.reply(0.0, "b", id, refusal_tail(GONE))
+    assert call.responder == "c"
+    for id in range(call.first, call.first + 5):
+        caller.reply(0.0, "c", id)
+    assert (call.is_over, [caller.call()[0].responder for _ in range(4)]) == (True, ["b", "c", "b", "c"])

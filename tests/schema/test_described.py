@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from typing import Annotated, Any, Literal, Optional
 
+import orjson
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -16,7 +17,7 @@ from google.protobuf.type_pb2 import Option
 
 from glue import ConfigurationError, PayloadError
 from glue.schema import MismatchedValueError, adapter_of
-from glue.schema.adapters import hash_of
+from glue.schema.adapters import Adapter, hash_of
 from glue.schema.convert import described
 
 np = pytest.importorskip("numpy")
@@ -80,6 +81,15 @@ def test_a_union_goes_on_to_the_next_type_when_a_class_refuses_its_own_fields() 
     share = make_dataclass("Share", [("x", float)], namespace={"__post_init__": check})
     convert = described(share | Point)[1]
     assert [type(convert({"x": x})) for x in (0.5, 7.0)] == [share, Point]
+
+
+@pytest.mark.parametrize("made", [set, frozenset, tuple, list])
+def test_a_field_of_several_values_travels_as_a_list_and_comes_back(made: Any) -> None:
+    kind = make_dataclass("Tags", [("tags", made[(int, ...) if made is tuple else int])])
+    adapter: Adapter[Any] = adapter_of(kind)
+    payload = bytes(adapter.encode(kind(made([7]))))
+    assert payload == b'{"tags":[7]}'
+    assert adapter.decode(orjson.loads(payload)) == kind(made([7]))
 
 
 Line = make_dataclass("Line", [("points", list[Point]), ("names", dict[str, Point])])

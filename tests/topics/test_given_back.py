@@ -8,6 +8,7 @@ import pytest
 
 from glue.contract import Options, Publication, Subscribe
 from glue.topics import limits as module
+from glue.topics import peers as table
 from glue.topics.bundle import MessageGroup
 from glue.topics.held import HeldParcels, Parcel
 from glue.topics.limits import Limits
@@ -15,7 +16,7 @@ from glue.topics.published import PublishedTopic
 from glue.topics.shared.dispatcher import Dispatcher
 from glue.topics.shared.wire import interest_of
 from glue.topics.wrapped import limited
-from tests.topics.parties import added, deliveries, message, topics, wants, wants_no_more
+from tests.topics.parties import added, deliveries, message, removed, route, topics, wants, wants_no_more
 from tests.topics.test_shared import MEMBER, Numbers, assigned
 
 
@@ -32,6 +33,33 @@ def test_a_steady_topic_has_its_latest_value_in_every_interval(monkeypatch: pyte
         for item in (*pace.due(now), *pace.offer(now, message("t", bytes([step]) * 100))):
             take(now, item)
     assert got == [(0.0, 0), *[(float(second), 4 * second - 1) for second in range(1, 10)]]
+
+
+def test_a_steady_topic_makes_no_room_beyond_the_limit_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAITING_SIZE", 250)
+    pace = Limits(Counter())
+    pace.add(limited(1000, "#"))
+
+    def left(now: float, *names: str) -> list[str]:
+        sent = [one for name in names for one in (*pace.due(now), *pace.offer(now, message(name, bytes(100))))]
+        return [one.topic.removeprefix(limited(1000, "")) for one in sent]
+
+    for second in range(5):
+        assert left(float(second), "a", "a") == ["a"]
+    assert left(4.5, "b", "b", "c", "c") == ["b", "c", "c"], "two values wait, and there is no room for a third"
+
+
+def test_interests_taken_back_and_those_of_lost_peers_give_back_the_room_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "INTEREST_SIZE", 2 * (table.NODE_SIZE + 1))
+    layer = topics()
+    for life in range(1, 5):
+        layer.receive(0.0, [added("a", life), added("b", life), wants("a", "t"), wants("b", "t")])
+        layer.receive(0.0, [wants_no_more("a", "t"), removed("b", life)])
+    layer.receive(0.0, [added("c"), wants("c", "t"), added("d"), wants("d", "t"), added("e"), wants("e", "t")])
+    assert layer.subscribers("t") == route("c", "d")
+    assert layer.statistics["interest refused: too many"] == 1
 
 
 def test_what_waits_for_a_member_by_its_key_goes_to_another_when_it_leaves() -> None:
