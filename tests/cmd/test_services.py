@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -289,3 +290,44 @@ def test_peers_that_are_there_before_the_start_is_told_come_after_it(
         ("started", "me"), ("peer_added", "me"), ("peer_removed", "me"),
     ]  # fmt: skip
     assert (events[0]["interface"], events[0]["id"], events[0]["network_id"]) == ("lo", "m", 1)
+
+
+def test_a_peer_that_comes_just_as_the_start_was_told_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrivals: list[Callable[[], None]] = []
+
+    class Gate:
+        """A lock behind which a peer waits."""
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            if arrivals:
+                arrivals.pop()()
+
+    class Endpoint:
+        name = "me"
+        on_peer_added: Any
+
+        def __init__(self, **settings: Any) -> None:
+            pass
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def start(output: Any, endpoint: Any) -> None:
+        arrivals.append(lambda: endpoint.on_peer_added(glue.Peer("next", "n", 1, ("10.0.0.1", 7))))
+
+    monkeypatch.setattr("glue.Endpoint", Endpoint)
+    monkeypatch.setattr(session, "threading", SimpleNamespace(Lock=Gate))
+    monkeypatch.setattr(session, "report_start", start)
+    monkeypatch.setattr(session, "watched", lambda *_: nullcontext())
+
+    def use(output: Any) -> None:
+        with session.open_endpoint(common.common_parser("x", "X.").parse_args([]), output):
+            pass
+
+    assert people(use).split()[:2] == ["+", "next"]
