@@ -98,9 +98,12 @@ async def _answer(content: aiohttp.StreamReader, send: Send, watching: asyncio.T
     """Send the body of an answer as it comes, until it ends or the client is gone."""
     while True:
         reading = asyncio.create_task(content.readany())
-        await asyncio.wait([reading, watching], return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():
+        try:
+            await asyncio.wait([reading, watching], return_when=asyncio.FIRST_COMPLETED)
+        finally:  # also if the server ends this request
+            is_read = reading.done()
             reading.cancel()
+        if not is_read:
             return
         chunk = reading.result()
         await send({"type": "http.response.body", "body": chunk, "more_body": bool(chunk)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -62,9 +63,9 @@ def passed(handler: Handler, scope: dict[str, Any], client: Client, *then: Calla
                     await one()
         finally:
             await runner.cleanup()
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        await asyncio.sleep(0)
-        assert all(task.done() for task in left), "nothing waits for the client any more"
+            left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            await asyncio.sleep(0)
+            assert all(task.done() for task in left), "nothing waits for the client any more"
 
     asyncio.run(program())
 
@@ -166,6 +167,46 @@ def test_a_stream_comes_piece_by_piece_until_its_client_is_gone() -> None:
     passed(handle, {}, client, wait)
     assert client.body == b"0\n1\n2\n"
     assert all(one["more_body"] for one in client.got[1:]), "the answer did not end"
+
+
+def test_an_answer_that_the_door_breaks_off_is_an_error_of_the_mounted_door() -> None:
+    client = Client()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-length": "9"})
+        await response.prepare(request)
+        await response.write(b"half")
+        while client.body != b"half":
+            await asyncio.sleep(0)
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    with pytest.raises(aiohttp.ClientError):
+        passed(handle, {}, client)
+    assert all(one["more_body"] for one in client.got[1:]), "the answer did not end"
+
+
+def test_a_stream_that_the_server_ends_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    class Ended(Client):
+        async def send(self, message: Any) -> None:
+            await super().send(message)
+            if self.body and (request := asyncio.current_task()) is not None:
+                request.cancel()
+
+    client = Ended()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"half")
+        await asyncio.Event().wait()
+        return response
+
+    with pytest.raises(asyncio.CancelledError):
+        passed(handle, {}, client)
+    gc.collect()  # then a task tells of an error that nobody asked for
+    assert (client.body, caplog.messages) == (b"half", [])
 
 
 def test_a_request_whose_client_goes_before_its_end_is_none() -> None:
