@@ -114,6 +114,8 @@ def test_a_client_id_cannot_widen_a_pattern(files: tuple[Path, Path]) -> None:
     access = FileAccess(*files, anonymous=True)
     assert not access.authorize(Identity("+"), "c", "write", "devices/kitchen/c/state")
     assert not access.authorize(Identity("kitchen"), "#", "write", "devices/kitchen/any/state")
+    assert not access.authorize(Identity("kitchen"), "c/d", "write", "devices/kitchen/c/d/state"), "below client c"
+    assert not access.authorize(Identity("kitchen/c"), "d", "write", "devices/kitchen/c/d/state"), "below user kitchen"
 
 
 def test_refusals_have_their_reason_at_clients_of_version_5(files: tuple[Path, Path]) -> None:

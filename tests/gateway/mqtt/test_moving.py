@@ -149,6 +149,20 @@ def test_a_session_that_moves_without_its_client_is_kept_for_its_time(doors: tup
     assert new.broker.subscriptions.count == 0
 
 
+def test_a_session_that_moves_to_a_client_that_never_comes_back_ends_at_its_time(doors: tuple[Bench, Bench]) -> None:
+    old, new = doors
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    new.broker.may_be_elsewhere = lambda: True
+    device = new.link(5)
+    device.send(mqtt.connect("s", 5, clean=False, raw=HOUR))
+    device.leave()
+    new.broker.settle(new.now, device.client, old.broker.taken(old.now, "s", "new"))
+    assert [*new.broker.absent] == [new.broker.sessions["s"]], "it may have to give way to others"
+    new.pass_time(3_601)
+    assert "s" not in new.broker.sessions
+    assert new.broker.subscriptions.count == 0
+
+
 @pytest.mark.parametrize("is_back", [False, True])
 def test_a_will_that_waits_moves_with_its_session_and_is_published_at_its_time(
     doors: tuple[Bench, Bench], is_back: bool
@@ -226,6 +240,22 @@ def test_a_session_that_comes_and_goes_leaves_no_door_collecting_for_it(doors: t
     for bench in doors:
         bench.pass_time(5)
     assert [bench.broker.subscriptions.count for bench in doors] == [0, 1]
+
+
+def test_a_session_that_goes_again_soon_has_its_messages_collected_for_the_whole_time(
+    doors: tuple[Bench, Bench],
+) -> None:
+    old, new = doors
+    old.subscriber(("t", 1), client_id="s", version=5, clean=False, raw=HOUR).leave()
+    for here, there in ((old, new), (new, old), (old, new)):
+        for bench in doors:
+            bench.pass_time(1)
+        device, _ = move(here, there)
+    old.pass_time(2.5)  # more than three seconds after it went for the first time
+    old.connect("p").send(mqtt.publish("t", b"late", 1, 1))
+    new.broker.give_rest(new.now, "s", old.broker.rest(old.now, "s"))
+    settle(new)
+    assert device.payloads() == [b"late"]
 
 
 def test_retained_messages_are_taken_unless_there_are_newer_ones(doors: tuple[Bench, Bench]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from glue.aio import Endpoint
-from glue.errors import StorageError
+from glue.errors import ForbiddenError, StorageError
 from glue.gateway.mqtt import Gateway
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.store import SNAPSHOT
@@ -42,6 +42,24 @@ def test_a_door_that_cannot_have_its_second_port_gives_back_the_first_one() -> N
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", made.port)
         await made.close()
+
+    asyncio.run(main())
+
+
+def test_a_door_that_may_not_answer_others_listens_to_nothing_and_gives_back_its_port() -> None:
+    async def main() -> None:
+        made = gateway(port=0)
+        network = cast(Any, made.endpoint)
+
+        def refuse(topic: str, answer: object) -> None:
+            raise ForbiddenError(f"door may not respond to {topic!r}")
+
+        network.respond = refuse
+        with pytest.raises(ForbiddenError, match="may not respond"):
+            await made.start()
+        assert network.receivers == [], "the endpoint goes on without this door"
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", made.port)
 
     asyncio.run(main())
 
