@@ -192,6 +192,11 @@ def test_only_its_owner_may_read_a_secret_recording(tmp_path: Path) -> None:
     for is_secret, mode in ((True, 0o600), (False, 0o644)):
         Recording(tmp_path / f"{mode}.pcapng", "hall", is_secret=is_secret).close()
         assert (tmp_path / f"{mode}.pcapng").stat().st_mode & 0o077 == mode & 0o077
+    rotating = Recording(tmp_path / "secret.pcapng", "hall", rotate_bytes=1, is_secret=True)
+    for number in range(3):
+        rotating.write(number, b"frame", 5)
+    rotating.close()
+    assert [path.stat().st_mode & 0o077 for path in rotating.paths] == [0] * 4, "each file of a series"
 
 
 def test_a_name_of_a_point_has_1_to_255_bytes(tmp_path: Path) -> None:

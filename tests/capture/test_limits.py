@@ -172,6 +172,18 @@ def test_a_copy_has_the_opened_frames_and_the_others_as_they_were(
     assert written == []
 
 
+def test_a_copy_that_does_not_fit_on_the_disk_is_closed(written: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("glue.capture.opened.Recording.write", refuse)
+    monkeypatch.setattr(opened, "Capture", lambda source: Frames(frame(b"plain", 1)))
+    key: Any = None
+    with pytest.raises(OSError, match="No space left"):
+        opened_copy("in", "out", key)
+    assert written == [("out", "here", 1, True), "closed"]
+
+
 def test_all_files_of_a_folder_and_a_pattern_are_copied(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     source, folder = tmp_path / "in", tmp_path / "out"
     source.mkdir()

@@ -97,6 +97,17 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
             Capture(tmp_path / "x")
 
 
+def test_a_capture_that_is_read_in_part_is_closed_with_its_iterator(tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcap"
+    path.write_bytes(FILES["pcap"])
+    capture = Capture(path)
+    frames = iter(capture)
+    next(frames)
+    assert not capture._raw.closed
+    frames.close()  # type: ignore[attr-defined]
+    assert capture._raw.closed
+
+
 def test_datagrams_are_found_behind_all_links() -> None:
     data = GOLDEN["data"]
     cases = [

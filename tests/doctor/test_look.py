@@ -57,8 +57,7 @@ def test_who_may_be_late_is_asked_again(
     assert len(questions) == asked
     assert set(map(str, questions)) <= {"(['links'], 0.4)"}
     assert look._is_busy == busy
-    if stale:
-        assert look._stale == stale
+    assert look._stale == stale
 
 
 def test_a_round_is_late_until_all_its_pings_are_sent() -> None:

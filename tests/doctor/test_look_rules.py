@@ -165,8 +165,11 @@ class Listening(Heard):
     def stop(self) -> None:
         self.is_running = False
 
+    def senders(self, own: str | None) -> Any:
+        raise KeyboardInterrupt
 
-@pytest.mark.parametrize("failing", ["make", "start", "pause"])
+
+@pytest.mark.parametrize("failing", ["make", "start", "start and look", "pause"])
 def test_a_look_that_is_broken_off_leaves_nothing_running(
     failing: str, here: None, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,21 +184,21 @@ def test_a_look_that_is_broken_off_leaves_nothing_running(
                 raise KeyboardInterrupt
 
         def start(self) -> None:
-            if failing == "start":
+            if failing.startswith("start"):
                 raise PortInUseError("port 5 is in use")
 
     def listen(address: str) -> Listening:
         listeners.append(Listening(address))
         return listeners[-1]
 
-    def pause(seconds: float) -> None:
+    def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("glue.Endpoint", Endpoint)
     monkeypatch.setattr(observer, "Listener", listen)
     monkeypatch.setattr(machine, "firewall", lambda ports: ((), True))
     with pytest.raises(KeyboardInterrupt):
-        Observer({}, pause).look()
+        Observer({}, interrupt if failing != "start and look" else lambda _: None).look()
     assert [one.is_running for one in listeners] == [False] * len(listeners)
     assert closed == ([] if failing == "make" else [0.0])
 

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from glue.doctor import EndpointSeen
+from glue.endpoint.paths import PATHS, PEERS
 from glue.network import Interface
 from glue.observing import listening, machine
 from glue.observing.listening import Listener
 from glue.observing.reports import endpoint_seen, with_paths
+from glue.settings import LINKS
 
 BARE = EndpointSeen(name="hall", id="b")
 GROUP = "239.192.137.1:37320"
@@ -296,6 +298,17 @@ def test_paths_need_their_names_and_are_bounded() -> None:
     assert (one.peer, one.link, one.carries, one.answers, one.round_trip, one.loss) == (
         "a", "eth0", False, False, 0.5, 0.0,
     )  # fmt: skip
+
+
+def test_a_peer_cannot_tell_of_paths_and_links_without_end() -> None:
+    names = [f"{number}" for number in range(2 * PEERS)]
+    paths = [{"link": name} for name in names]
+    told = {"links": dict.fromkeys(names, True), "peers": [{"name": name, "paths": paths} for name in names]}
+    found = with_paths(BARE, told)
+    assert [*found.links] == names[:LINKS]
+    assert [(one.peer, one.link) for one in found.paths] == [
+        (peer, link) for peer in names[: PEERS] for link in names[: PATHS]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("told", [None, 7, [], {"links": 7}, {"links": None}])
