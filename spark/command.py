@@ -51,7 +51,12 @@ Work = Callable[[Connect], Sequence[str]]
 
 def say(name: str, text: str) -> None:
     """Print a line on stderr: what the command `name` does, or an event."""
-    print(f"spark.{name}: {text}", file=sys.stderr, flush=True)
+    print(f"spark.{name}: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def printable(line: str) -> str:
+    """Make a line safe for a terminal: names and topics come from the network, and may have control characters."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def progress(name: str) -> Callable[[str], object]:
@@ -180,7 +185,7 @@ def run(name: str, master: str | None, work: Work, spoiled: str) -> int:
 
 def _tell(name: str, outcome: Sequence[str] | BaseException) -> int:
     if not isinstance(outcome, BaseException):
-        print("\n".join(outcome))
+        print("\n".join(map(printable, outcome)))
         return 0
     if not isinstance(outcome, ValueError | OSError | NoJavaError | PySparkException | Py4JError):
         raise outcome

@@ -49,7 +49,8 @@ def write(result: Result, output: Path) -> None:
     write_tables(result, output)
     with replaced(output / "report.html") as fresh:
         fresh.write_text(page(result), "utf-8")
-    print(f"until {clock(result['trace']['end_ns'])} UTC: {verdict(result)[0].text}", flush=True)
+    told = command.printable(verdict(result)[0].text)
+    print(f"until {clock(result['trace']['end_ns'])} UTC: {told}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

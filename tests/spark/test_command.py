@@ -62,6 +62,14 @@ def test_what_was_found_is_told_and_the_code_is_0(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().out == "one\ntwo\n"
 
 
+def test_names_in_a_capture_cannot_command_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    assert command.run("test", None, lambda _: ["3 messages on home/\x1b[2J\r\ud800 from küche ██"], "") == 0
+    command.say("test", "the stream failed: \x1b]0;x\x07")
+    told = capfd.readouterr()
+    assert told.out == "3 messages on home/\\x1b[2J\\r\\ud800 from küche ██\n"
+    assert told.err == "spark.test: the stream failed: \\x1b]0;x\\x07\n"
+
+
 @pytest.mark.parametrize(("error", "code"), [(CaptureError("no such file"), 2), (OSError("no such file"), 1)])
 def test_a_mistake_is_one_line(error: Exception, code: int, capfd: pytest.CaptureFixture[str]) -> None:
     def work(_: Connect) -> list[str]:
