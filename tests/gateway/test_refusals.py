@@ -23,6 +23,8 @@ def test_many_causes_at_once_leave_a_bounded_number_of_lines_and_their_count() -
     assert len(lines) == LINES
     refusals.tell(PAUSE, "one more")
     assert lines[-1] == f"one more; {10 * CAUSES - LINES} other refusals were not logged"
+    refusals.tell(2 * PAUSE, "and one more")
+    assert lines[-1] == "and one more", "what was told is left out no more"
 
 
 def test_a_cause_that_found_no_room_is_told_when_it_comes_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.request
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import glue
 from glue.errors import ConfigurationError, PortInUseError
 from glue.metrics import MetricsServer, exposition, parse_address
+from glue.metrics import server as server_room
 from tests.support.lan import PATIENCE
 
 
@@ -89,6 +91,15 @@ def test_the_server_answers_at_two_paths_and_its_port_is_free_afterwards() -> No
         with pytest.raises(PortInUseError, match=told):
             MetricsServer(str, port=server.port)
     MetricsServer(str, port=server.port).close()
+
+
+def test_a_connection_on_which_no_request_comes_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_room, "TIMEOUT", 0.01)
+    with (
+        MetricsServer(str) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as idle,
+    ):
+        assert idle.recv(1) == b"", "it holds no thread any longer"
 
 
 def test_an_address_has_a_port_up_to_65535() -> None:

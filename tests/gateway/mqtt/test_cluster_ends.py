@@ -67,6 +67,8 @@ def test_a_retained_message_leaves_the_cluster_once_its_lifetime_is_over() -> No
     cluster.pass_time(61.0)
     assert sorted(other.shared.replica.retained.values()) == ["long", "renewed"]
     assert sorted(run.topic for run in other.broker.retained) == ["long", "renewed"]
+    door.sweeping.sweep(cluster.now, [one.shared.name for one in cluster.doors])
+    assert not door.shared.is_pending, "the lifetime of what was renewed is of no concern any more"
     cluster.pass_time(3_001.0)
     assert sorted(cluster.open().shared.replica.retained.values()) == ["renewed"]
 
@@ -85,6 +87,15 @@ def test_a_retained_message_that_is_renewed_as_it_ends_stays() -> None:
     cluster.settle()
     assert [run.payloads[0] for run in door.broker.retained] == [b"new"]
     assert door.shared.replica.overdue == {}
+
+
+def test_a_client_goes_from_door_to_door_and_back_with_its_session() -> None:
+    cluster = Cluster(2)
+    for step, place in enumerate((0, 1, 0, 0, 1, 1, 0)):
+        device = cluster.connect(cluster.doors[place])
+        assert [(one.kind, *one.body[:2]) for one in device.read()] == [(2, step > 0, codes.SUCCESS)]
+        device.leave()
+        cluster.settle()
 
 
 def test_a_session_whose_end_was_refused_is_looked_at_again() -> None:
