@@ -62,6 +62,13 @@ def test_messages_that_are_too_large_to_wait_take_turns_early(
     assert [one.sequence for one in waited] == [1, 2, 3]
 
 
+def test_messages_wait_their_time_however_much_has_gone_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "HELD_BYTES", 10)
+    before = [published(number * 2 * S, number + 1, 8) for number in range(5)]
+    overtaken = [published(20 * S, 7, 4), published(20 * S + 1, 6, 4)]
+    assert [one.sequence for one in ordering.ordered(iter([*before, *overtaken]))] == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_names_of_endpoints_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "STREAMS", 2)
     reader = Messages(1, 1000)

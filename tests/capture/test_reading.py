@@ -192,6 +192,11 @@ def test_a_message_counts_once_in_each_life_of_its_publisher() -> None:
     assert reader.counters()["copies"] == 3 * count > 0
 
 
+def test_a_message_is_as_reliable_as_it_was_sent() -> None:
+    told = [one.reliable for kind in ("data", "best-effort") for one in Messages(1, 1 << 20).read(0, GOLDEN[kind])]
+    assert told == [True, False]
+
+
 def test_what_is_no_message_is_counted_and_dropped() -> None:
     reader = Messages(1, 1 << 20)
     for data in (
