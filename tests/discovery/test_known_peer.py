@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from glue.contract import LinkChanged
 from glue.discovery import peers
-from glue.discovery.peers import CREDIT_LIMIT, LONGEST_REST, PAST_LIVES, KnownPeer, PastLives
+from glue.discovery.peers import CREDIT_LIMIT, LONGEST_REST, MOVING, PAST_LIVES, KnownPeer, PastLives
+from tests.discovery.test_links import BODY, linked
 
 HERE, THERE = ("10.0.0.1", 7), ("10.0.0.2", 7)
 
@@ -96,6 +98,26 @@ def test_a_peer_that_moves_begins_anew_with_its_address_and_its_credit() -> None
     assert (one.address, one.aliases, one.claimed, one.move_at) == (THERE, (), None, math.inf)
     assert (one.token, one.credit, one.is_verified) == (78, 0, False)
     assert not one.speaks_from(HERE)
+
+
+def test_a_peer_of_two_addresses_that_moved_to_a_third_one_is_never_taken_for_being_at_the_former_ones() -> None:
+    endpoint = linked().with_both()
+
+    def go_on(seconds: float) -> None:
+        for _ in range(round(seconds * 100)):
+            endpoint.advance(0.01)
+
+    go_on(0.1)
+    moved = ("10.1.0.9%wlan0", 37319)
+    endpoint.hear("announce", moved, body=BODY)
+    (token,) = endpoint.asked(moved)
+    endpoint.hear("path", moved, echo=token)
+    go_on(MOVING + 0.05)
+    assert endpoint.addresses == {moved}
+    endpoint.order(LinkChanged("eth0", False))
+    go_on(0.05)
+    assert (endpoint.address, endpoint.changes) == (moved, [])
+    assert endpoint.layer.links.describe()["other"]["paths"] == []
 
 
 @pytest.mark.parametrize(
