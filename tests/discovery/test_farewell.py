@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+from glue.contract import Leave
 from tests.discovery.lan import pair
 from tests.discovery.stranger import STRANGER, forged, strike
+from tests.discovery.test_links import linked
 
 
 def test_an_old_announcement_does_not_bring_back_one_that_left() -> None:
@@ -35,3 +39,12 @@ def test_one_whose_goodbye_was_forged_is_lost_later_as_any_other() -> None:
     lan.crash(other)
     lan.run(10.0)
     assert one.events == [("added", other.id), ("removed", other.id, "expired")]
+
+
+def test_who_left_asks_nothing_more_on_the_paths_of_its_peers() -> None:
+    endpoint = linked().with_both()
+    endpoint.order(Leave())
+    assert endpoint.layer.deadline == math.inf
+    for _ in range(500):
+        endpoint.advance(0.01)
+        assert endpoint.sent == []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from glue.contract import Inbound
+from glue.contract import Inbound, Sleep
 from glue.discovery import Discovery
 from glue.discovery.fastpath import DiscoveryFastPath
 from tests.discovery.lan import Host, Lan, data, pair
@@ -87,3 +87,15 @@ def test_a_peer_is_lost_a_lease_after_its_last_word_however_often_this_endpoint_
     assert one.known == {other.id}
     lan.run(1.4)
     assert one.known == set()
+
+
+def test_an_endpoint_that_slept_is_not_told_to_have_been_suspended() -> None:
+    lan, one, other = pair()
+    lan.run(3.0)
+    for cycle in (1, 3):
+        lan.order(one, Sleep(cycle))
+        lan.run(3.0)
+        lan.order(one, Sleep(cycle + 1))
+        lan.run(1.0)
+    assert one.layer.statistics["suspended"] == 0
+    assert one.layer.peers[other.id].last_received > lan.now - 2.0
