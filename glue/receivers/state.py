@@ -34,7 +34,8 @@ class State:
 
     def delete(self, key: str) -> None:
         """Remove a value; nothing happens if there is none."""
-        if self._values.pop(key, None) is not None:
+        if key in self._values:
+            del self._values[key]
             self.is_changed = True
 
     @property

@@ -116,6 +116,13 @@ class Stage:
         return self.run(self.activation.take(mail))
 
 
+def test_a_value_that_is_null_can_be_removed_for_good() -> None:
+    stage = Stage({"state": {"a": None, "b": 1}}, receive=lambda self, context, message: context.state.delete(message))
+    assert stage.take("a") == ["Load", "Save"]
+    assert stage.document == {"state": {"b": 1}, "has timers": False}
+    assert stage.take("a") == [], "nothing is written if there is none"
+
+
 def test_the_first_message_loads_and_what_changed_is_written_before_anything_leaves() -> None:
     stage = Stage({"state": {"a": 1}, "seen": {"other/1": [4]}})
     batch = Batch()
