@@ -227,8 +227,11 @@ class BaseLock:
 
     def _renewal(self, lease: float | None) -> ModelCall[int]:
         """Return the call that renews the lease; `lease` is the new length in seconds, None keeps the old."""
-        self._lease = self._lease if lease is None else lease
-        return renew_lock(self.name, self._owner, self._lease)
+        lease = self._lease if lease is None else lease
+        renewal = renew_lock(self.name, self._owner, lease)
+        self._lease = lease
+        self._ends = min(self._ends, time.monotonic() + lease)  # a shorter one counts even if no answer comes
+        return renewal
 
     def _renewed(self, asked: float) -> None:
         """Note that the lease began again at `asked`, the time of the request (monotonic seconds)."""

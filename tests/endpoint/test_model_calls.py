@@ -284,6 +284,22 @@ def test_a_second_lock_has_another_owner_and_a_renewal_may_change_the_lease(kind
 
 
 @pytest.mark.parametrize("kind", ["sync", "aio"])
+def test_after_an_unknown_outcome_a_lock_counts_as_held_only_for_what_is_certain(kind: str) -> None:
+    driver = Driver(Committed(5, time.monotonic()), Committed(5), Unknown("no"), Unknown("no"))
+    lock = result_of(kind, lambda: model(kind, driver).lock("door", 20.0))
+    with pytest.raises(glue.ConfigurationError):
+        result_of(kind, lambda: lock.renew(-5.0))
+    result_of(kind, lock.renew)
+    assert 19.0 < lock.remaining <= 20.0, "what is no lease changes nothing"
+    with pytest.raises(glue.UnknownOutcomeError):
+        result_of(kind, lambda: lock.renew(5.0))
+    assert 4.0 < lock.remaining <= 5.0, "the shorter lease may have begun"
+    with pytest.raises(glue.UnknownOutcomeError):
+        result_of(kind, lock.release)
+    assert lock.remaining == 0.0
+
+
+@pytest.mark.parametrize("kind", ["sync", "aio"])
 def test_the_end_of_a_lock_s_context_gives_it_back(kind: str) -> None:
     driver = Driver(Committed(5, time.monotonic()), DONE)
     here = model(kind, driver)
