@@ -6,7 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+import glue
+import glue.aio
+from tests.support.calls import do
 from tests.support.lan import PATIENCE, Lan, listen
 
 ROOT = Path(__file__).parents[2]
@@ -42,3 +49,19 @@ def test_a_missing_extra_is_named_with_its_cure(lan: Lan) -> None:
     )
     assert "pip install" in done.stdout
     assert "zeroconf" in done.stdout
+
+
+@pytest.mark.parametrize("kind", [glue.Endpoint, glue.aio.Endpoint])
+def test_a_start_that_cannot_register_leaves_no_network_open(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[Any] = []
+    network = SimpleNamespace(unicast_address=("127.0.0.1", 5), maintain=print, close=lambda: did.append("closed"))
+
+    def fail(**facts: Any) -> None:
+        did.append(facts["address"])
+        raise OSError("no registry")
+
+    monkeypatch.setattr("glue.discovery.zeroconf_registry.ZeroconfRegistry", fail)
+    endpoint = kind("a", discovery="dns-sd", network=lambda settings: network)
+    with pytest.raises(OSError, match="no registry"):
+        do(endpoint.start)
+    assert did == [("127.0.0.1", 5), "closed"]

@@ -1,10 +1,14 @@
-"""What opens with an endpoint: typed topics, models, requests of quality, and delayed messages with receipts."""
+"""What opens with an endpoint: typed topics, models, requests of quality, delayed messages with receipts, and logs."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +16,13 @@ import pytest
 import glue
 import glue.aio
 from glue.contract import Delivery, Missed, PeerInterest
+from glue.drivers.directory import FileDirectory
+from glue.endpoint import model_options
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.qos_terms import OFFER, Statement, terms_of
 from tests.endpoint.owners import Owner
 from tests.support.calls import do
+from tests.support.lan import PATIENCE
 
 
 @dataclass
@@ -154,6 +161,20 @@ def test_a_model_opens_with_the_options_that_were_given(endpoint: Any) -> None:
     assert [*endpoint._models] == ["plant"]
 
 
+def test_a_model_that_is_refused_for_what_its_directory_holds_leaves_it_to_others(
+    endpoint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = SimpleNamespace(vital=SimpleNamespace(group="garden/1", value=b""))
+
+    def opened(directory: FileDirectory, luck: Any) -> Any:
+        return SimpleNamespace(close=directory.close), stored
+
+    monkeypatch.setattr(model_options, "open_storage", opened)
+    with pytest.raises(glue.ConfigurationError, match="data_dir holds state of a model of another name"):
+        endpoint.model("plant", voters=1, data_dir=tmp_path)
+    FileDirectory(tmp_path).close()
+
+
 # ---------------------------------------------------------------------------------------------------- delayed messages
 
 
@@ -173,3 +194,51 @@ def test_the_receipt_of_a_delayed_message_is_about_keepers_that_hold_it(endpoint
         assert delayed._number == expectation.first
     durability.take("k" * 16, {"held": [["t", 1, 2]]})
     assert [bool(delayed.receipt) for delayed in made] == [True, False]
+
+
+# ---------------------------------------------------------------------------------------------------------------- logs
+
+
+def opening(gate: threading.Event, then: Callable[[], None]) -> Any:
+    """An asyncio endpoint of which each log opens slowly: it waits for a gate, and something happens meanwhile."""
+    made: Any = glue.aio.Endpoint("a")
+    made._driver, made._owner = Driver(), OwnerFunctions(*[lambda *_: None] * 6)
+    made.begun, open_log = threading.Event(), made._open_log
+
+    def open_slowly(data_dir: Any, size: int | None) -> Any:
+        made.begun.set()
+        assert gate.wait(PATIENCE)
+        log = open_log(data_dir, size)
+        then()
+        return log
+
+    made._open_log = open_slowly
+    return made
+
+
+def test_a_log_that_has_opened_after_its_endpoint_ended_is_closed(tmp_path: Path) -> None:
+    gate = threading.Event()
+    made: Any = opening(gate, lambda: setattr(made._driver, "closed", True))
+    gate.set()
+    with pytest.raises(glue.ClosedError):
+        asyncio.run(made.keep("t", data_dir=tmp_path))
+    FileDirectory(tmp_path).close()
+
+
+def test_a_log_that_opens_while_its_call_is_cancelled_ends_with_its_endpoint(tmp_path: Path) -> None:
+    gate = threading.Event()
+    made = opening(gate, lambda: None)
+
+    async def main() -> None:
+        keeping = asyncio.create_task(made.keep("t", data_dir=tmp_path))
+        assert await asyncio.to_thread(made.begun.wait, PATIENCE)
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+        left = [*made._openings.values()]
+        gate.set()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    asyncio.run(main())
+    made._end_keeping(PATIENCE)
+    FileDirectory(tmp_path).close()

@@ -1,13 +1,15 @@
-"""Payloads and timeouts of requests."""
+"""Payloads and timeouts of requests, and which of their topics need not be checked again."""
 
 from __future__ import annotations
 
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import glue
-from glue.endpoint.requests import check_timeout, tail, tails
+from glue.endpoint.requests import Requests, check_timeout, tail, tails
 from glue.requests.wire import tail_of
 
 
@@ -43,3 +45,16 @@ def test_of_many_payloads_each_has_to_fit() -> None:
     for payloads in too_large:
         with pytest.raises(glue.MessageTooLargeError):
             tails(payloads, 3, "a request")
+
+
+def test_4096_topics_of_256_characters_need_not_be_checked_again() -> None:
+    identity: Any = SimpleNamespace(endpoint_id="a" * 16, name="a", incarnation=7)
+    requests = Requests(identity, {}, Counter())
+    for topic in ("t" * 257, "t" * 256):
+        requests.note_checked(topic)
+    assert requests.checked == {"t" * 256}
+    for number in range(4095):
+        requests.note_checked(f"{number}")
+    assert len(requests.checked) == 4096
+    requests.note_checked("t")
+    assert requests.checked == {"t"}

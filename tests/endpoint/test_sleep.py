@@ -80,3 +80,14 @@ def test_an_endpoint_that_is_closed_asleep_ends(lan: Lan) -> None:
     node = lan.start("node", sleep=5)
     with pytest.raises(glue.ClosedError):
         node.sleep(pause=lambda seconds: node.close())
+
+
+def test_a_sleep_that_failed_may_be_tried_again(lan: Lan) -> None:
+    node = lan.start("node", sleep=5)
+
+    def fail(seconds: float) -> None:
+        raise KeyError(seconds)
+
+    with pytest.raises(KeyError):
+        node.sleep(pause=fail)
+    assert node.sleep(pause=lambda seconds: None) == glue.Woke(waited=0, dropped=0, publishers=0, silent=())

@@ -231,6 +231,22 @@ def test_a_durable_stream_goes_on_as_keepers_acknowledge(endpoint: Any) -> None:
     asyncio.run(main())
 
 
+def test_a_durable_stream_that_is_read_no_more_expects_no_more_acknowledgements(endpoint: Any) -> None:
+    driver, durability = endpoint._driver, endpoint._core.durability
+    durability.keeps("k" * 16, "disk", "#", None)
+
+    def store_the_first() -> None:
+        for number, one in enumerate(driver.published, 1):
+            durability.addressed(one.options.receipt.expectation, number)
+        durability.take("k" * 16, {"durable": [["t", 1, 2]]})
+
+    driver.before_wait = store_the_first
+    stream = endpoint.publish_durable("t", (bytes([number]) for number in range(8)), outstanding=3)
+    assert asyncio.run(read(stream, 1)) == [1]
+    assert len(driver.published) == 3
+    assert durability._pending == {}
+
+
 @pytest.mark.parametrize("outstanding", [0, -1, True, 1.5, "1"])
 def test_another_number_of_outstanding_messages_is_refused(endpoint: Any, outstanding: Any) -> None:
     with pytest.raises(glue.ConfigurationError, match=r"^outstanding=.*: expected a number of messages, at least 1$"):

@@ -114,6 +114,7 @@ def test_a_thread_does_the_work_of_a_store_and_tells_its_error() -> None:
     assert sorted(found, key=str) == [
         (5, type(None), ""), (None, ValueError, "store"), (None, glue.ConfigurationError, words),
     ]  # fmt: skip
+    assert executor._waiting == 0, "a store that failed is waited for no more"
     executor.close(PATIENCE)
 
 
