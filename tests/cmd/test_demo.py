@@ -151,6 +151,21 @@ def test_processes_are_asked_to_end_and_killed_if_they_do_not() -> None:
     assert bad.did == [signal.SIGINT, ("wait", 3.0), "kill", ("wait", None)]
 
 
+def test_processes_end_if_one_of_them_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Process] = []
+
+    def start(*_: Any, **__: Any) -> Process:
+        if len(started) == 2:
+            raise OSError(11, "Resource temporarily unavailable")
+        started.append(Process())
+        return started[-1]
+
+    monkeypatch.setattr("subprocess.Popen", start)
+    with pytest.raises(OSError, match="unavailable"), demo.processes("lo", queue.SimpleQueue()):
+        pass
+    assert [process.did for process in started] == [[signal.SIGINT, ("wait", 3.0)]] * 2
+
+
 def test_what_a_process_says_is_read_whatever_it_is() -> None:
     lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
     demo.read("attic", Process('{"event": "x"}\n', " Traceback:\n"), lines)  # type: ignore[arg-type]

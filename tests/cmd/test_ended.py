@@ -163,5 +163,8 @@ def test_the_doctor_looks_with_the_settings_of_the_command_line_and_saves_what_i
     assert file.read_text().endswith("}\n")
     assert doctor.main(["--judge", str(file)]) == 1
     assert (capsys.readouterr().out, len(made)) == (told, 1)
+    copy = tmp_path / "copy.json"
+    assert doctor.main(["--judge", str(file), "--save", str(copy)]) == 1
+    assert copy.read_text() == file.read_text()
     file.write_text(json.dumps(healthy().as_dict()))
     assert doctor.main(["--judge", str(file)]) == 0

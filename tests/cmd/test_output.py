@@ -49,6 +49,18 @@ def test_an_output_that_nobody_reads_any_more_is_reported_once_and_then_silent()
     assert len(unread) == 1
 
 
+def test_an_output_that_has_no_room_left_is_an_error() -> None:
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    unread: list[None] = []
+    output = CommandOutput(Full(), json=True, unread=lambda: unread.append(None))
+    with pytest.raises(OSError, match="No space left"):
+        output.event("one")
+    assert unread == []
+
+
 def test_what_came_from_the_network_cannot_command_the_terminal() -> None:
     assert printable("\x1b[2Jred\nalert\x9b") == r"\x1b[2Jred\nalert\x9b"
     assert printable("x" * 100, 10) == "xxxxxxxxx…"

@@ -185,6 +185,7 @@ def test_what_comes_and_goes_is_a_line() -> None:
     ("--publish a 1 --duration 5", ["publish_all"], True),
     ("--lines --subscribe a", ["subscribe", "publish_all"], True),
     ("--publish a 1 --will w 2 --retain", ["will", "publish_all"], False),
+    ("--subscribe a --will w 2 --bytes", ["subscribe", "will"], True),
 ])  # fmt: skip
 def test_the_endpoint_does_what_the_options_say(
     words: str, asked: list[str], waits: bool, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -203,8 +204,10 @@ def test_the_endpoint_does_what_the_options_say(
         for call in there.calls:
             call[2](message("on"))
         assert capsys.readouterr().out == "home/lamp on\n" * 2
-    if "will" in words:
+    if "retain" in words:
         assert there.calls[0] == ("will", "w", 2, {"retain": True})
+    if "bytes" in words:
+        assert there.calls[1] == ("will", "w", b"2", {"retain": False})
     if "presence" in words:
         assert there.calls[0][1] == "p"
 

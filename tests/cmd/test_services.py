@@ -117,6 +117,17 @@ def test_losses_are_looked_for_every_ten_seconds(monkeypatch: pytest.MonkeyPatch
     assert len(looked) == count
 
 
+def test_a_loss_is_logged_once_with_what_is_new_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    log = logs.LossLog()
+    with caplog.at_level(logging.WARNING, "glue"):
+        for count in (3, 5, 5, 6):
+            log.look({"transport": {"frames lost": count, "frames sent": 10 * count}})
+    assert [one.getMessage() for one in caplog.records] == [
+        "transport: frames lost: 3 (3 in all)", "transport: frames lost: 2 (5 in all)",
+        "transport: frames lost: 1 (6 in all)",
+    ]  # fmt: skip
+
+
 def test_a_service_manager_hears_by_a_path_or_an_abstract_name(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     channel = SimpleNamespace(sendto=lambda *given: told.append(given))
