@@ -127,6 +127,8 @@ def test_a_java_that_starts_too_long_is_left_alone(sessions: Mock, monkeypatch: 
     over.set()
     thread.join()
     assert not process.terminate.called
+    with pytest.raises(SystemExit):
+        connection()
 
 
 @pytest.mark.parametrize(

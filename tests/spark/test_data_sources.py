@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from glue.recording import McapWriter, RecordedMessage
+from glue.recording import McapReader, McapWriter, RecordedMessage
 from spark import source
 from spark.mcap import SCHEMA, McapSource
 from spark.read import PARTITION_BYTES, CaptureError
@@ -136,6 +136,21 @@ def test_every_message_has_all_columns_and_each_file_is_a_part(tmp_path: Path) -
     assert messages(path=str(first)) == found[:1]
     assert McapSource({}).schema() == SCHEMA
     assert len(McapSource({"path": str(tmp_path)}).reader(StructType()).partitions()) == 2
+
+
+def test_a_recording_is_closed_when_no_more_of_its_rows_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    close = McapReader.close
+    monkeypatch.setattr(McapReader, "close", lambda reader: closed.append(reader.path) or close(reader))  # type: ignore[func-returns-value]
+    path = str(recorded(tmp_path / "a.mcap", 3))
+    made: Any = McapSource({"path": path}).reader(StructType())
+    rows = made.read(made.partitions()[0])
+    next(rows)
+    assert closed == []
+    rows.close()
+    assert closed == [path]
 
 
 def test_recordings_that_are_missing_or_damaged_are_told(tmp_path: Path) -> None:

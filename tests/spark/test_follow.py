@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from spark.live.follow import PAUSES, cause, follow
 from spark.live.source import NEWEST, TALLY, LiveReader
 from spark.source import Part
-from tests.spark.captures import ethernet, ipv4, pcap, udp
+from tests.spark.captures import GOLDEN, ethernet, frame, ipv4, pcap, udp
 
 ERROR = """[STREAM_FAILED] Query [id = 8, runId = 6] terminated with exception: Python worker failed to connect back.
 \tat org.apache.spark.api.python.PythonWorkerFactory.create(PythonWorkerFactory.scala:111)
@@ -146,6 +146,19 @@ def test_a_file_that_is_deleted_before_it_is_read_is_told_and_the_others_are_rea
     }
     stays.unlink()
     assert reader.latestOffset() == end  # else what comes later would be read twice
+
+
+def test_a_file_that_is_deleted_once_its_frames_were_read_is_told(tmp_path: Path) -> None:
+    reader = LiveReader(str(tmp_path), 0.0)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([frame(GOLDEN["data"])]))
+    (part,) = reader.partitions({NEWEST: 0}, reader.latestOffset())
+    assert isinstance(part, Part)
+    batches = reader.read(part)
+    rows = next(batches).to_pylist()
+    path.unlink()
+    (told,) = [row[TALLY] for batch in batches for row in batch.to_pylist()]
+    assert (len(rows), told["records"], told["fault"]) == (1, 1, "it was deleted before it was read")
 
 
 def test_a_file_that_is_deleted_while_it_is_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

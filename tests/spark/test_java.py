@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -95,3 +96,13 @@ def test_java_gets_all_arguments_but_those_that_not_every_one_knows(tmp_path: Pa
     done = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True)
     assert done.stdout == "[-Dx=a b][--add-opens=java.base/java.nio=ALL-UNNAMED][*][]"
     assert (home / "bin" / "java").stat().st_mode & 0o777 == 0o755
+
+
+def test_the_wrapper_of_java_is_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[Callable[[], object]] = []
+    monkeypatch.setattr("atexit.register", lambda end, *given, **more: ends.append(partial(end, *given, **more)))
+    home = Path(wrapped_home("/own/java"))
+    assert (home / "bin" / "java").is_file()
+    for end in ends:
+        end()
+    assert not home.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +108,24 @@ def test_what_is_older_than_the_report_is_deleted(tmp_path: Path) -> None:
     kept = ["batch=1", "batch=2", "batch=3"]
     assert [sorted(path.name for path in part.iterdir()) for part in (live.frames, live.files)] == [kept, kept]
     assert sorted(json.loads((tmp_path / "batches.json").read_text())) == ["1", "2", "3"]
+
+
+def test_a_job_that_is_killed_while_it_notes_its_batches_knows_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = Rounds(tmp_path)
+    live.round(0, mark(0, 10))
+
+    def write(path: Path, text: str) -> None:
+        path.write_bytes(text[:9].encode())
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", write)
+        with pytest.raises(KeyboardInterrupt):
+            live.round(1, mark(10, 12))
+    assert [*Rounds(tmp_path)._marks()] == ["0"]
+    assert live.round(1, mark(10, 12))[-2][1] == ["0", "1"]
 
 
 def test_a_batch_of_late_frames_and_faults_alone_is_told_as_long_as_the_frames_beside_it(tmp_path: Path) -> None:
@@ -294,6 +313,12 @@ def test_a_file_is_whole_once_nothing_was_written_for_a_while(tmp_path: Path, mo
     assert len(reader.partitions({NEWEST: 0}, {NEWEST: changed - 1})) == 0
     assert len(reader.partitions({NEWEST: changed}, {NEWEST: changed + 1})) == 0
     path.unlink()
+    assert reader.latestOffset() == {NEWEST: changed}
+    older = tmp_path / "older.pcap"
+    older.touch()
+    os.utime(older, ns=(changed - 1, changed - 1))
+    assert reader.latestOffset() == {NEWEST: changed}, "never below what was told, whatever is deleted"
+    older.unlink()
     restarted = LiveReader(str(tmp_path), 2.0)
     restarted.partitions({NEWEST: changed}, {NEWEST: changed})
     assert restarted.latestOffset() == {NEWEST: changed}, "never below what was read before a restart"

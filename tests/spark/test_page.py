@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from spark.analyze.result import replaced
 from spark.measures.sketch import bucket_of
 from spark.report import charts, svg
 from spark.report.page import MOST_ROWS, _sure, section, table
@@ -121,3 +125,27 @@ def test_long_names_keep_their_ends() -> None:
     row = {**pair, "interval": 0, "sent": 10, "arrived": 9, "lost": 1}
     html = charts.loss_map({"trace": {"start_ns": 0, "end_ns": NS, "interval_ns": NS}, "pairs": [row]})
     assert ">pla…eyor-017 → pla…eyor-018<" in html
+
+
+EVIL = '<script>alert("x")</script>&'
+
+
+def test_names_from_the_network_are_text_on_the_page() -> None:
+    html = table([{"sender": EVIL, "topic": f"home/{EVIL}", "count": 1}])
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == 2
+
+
+def test_a_page_that_cannot_be_written_leaves_the_one_before_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("before")
+
+    def write() -> None:
+        with replaced(path) as fresh:
+            fresh.write_text("half of a")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write()
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+    assert path.read_text() == "before"

@@ -116,7 +116,7 @@ def test_an_endpoint_subscribes_once_to_what_it_announces_again(monkeypatch: pyt
 
     monkeypatch.setattr(engine, "_turn", watched)
     waited: list[int] = []
-    own = [(0, ("+a", "+b")), (0, ("+a", "+b")), (1, ("+b", "-a")), (0, ("+a",)), (3, ("+c",)), (9, ("+d", "-b"))]
+    own = [(0, ("+a", "+b")), (0, ("+a", "+b")), (1, ("+b", "-a")), (0, ("+a",)), (2, ("-a", "+c")), (9, ("+d", "-b"))]
     trace = [Captured(7 + number * NS // 2, AT_HALL, b"", one) for number, one in enumerate(own)]
     told = replay(trace, effective({"name": "hall"}, {}), waited.append)
     assert asked == [

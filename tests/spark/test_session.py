@@ -166,6 +166,13 @@ def test_ctrl_c_waits_until_java_has_started(make: Callable[..., Maker]) -> None
     assert done == [True]
     assert signal.getsignal(signal.SIGINT) is before
 
+    def fail() -> None:
+        raise OSError("Java does not start")
+
+    with pytest.raises(OSError, match="Java does not start"):
+        make(fail)
+    assert signal.getsignal(signal.SIGINT) is before, "also after a start that failed"
+
 
 def test_sparks_own_handler_of_ctrl_c_stays_and_a_thread_needs_none(make: Callable[..., Maker]) -> None:
     before, own = signal.getsignal(signal.SIGINT), Mock()
