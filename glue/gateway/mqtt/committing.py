@@ -36,12 +36,12 @@ class Committing:
         self._thread = ThreadPoolExecutor(1, "glue mqtt store")
         self._syncing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._has_failed = False
+        self._has_failed = self._is_closed = False
         self._not_before = self._due = 0.0
 
     def write(self) -> None:
         """Append what was stored. It must be called before anything is written to clients."""
-        if self._has_failed:
+        if self._has_failed or self._is_closed:
             return
         was_full = self.store.is_full
         try:
@@ -61,7 +61,7 @@ class Committing:
 
     def begin(self) -> None:
         """Begin a sync if one is due and none is under way."""
-        if self._syncing is not None or self._has_failed:
+        if self._syncing is not None or self._has_failed or self._is_closed:
             return
         now = time.monotonic()
         due = max(self.store.deadline, self._not_before) if self.store.deadline < float("inf") else float("inf")
@@ -119,14 +119,15 @@ class Committing:
         self._loop.call_soon(self._flush)
 
     async def close(self) -> None:
-        """Make everything durable, and close the files."""
+        """Make everything durable, and close the files, which another door may use then."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._syncing is not None:
+        while self._syncing is not None and not self._syncing.done():  # behind one, another may begin
             with suppress(Exception):
                 await self._syncing
         if not self._has_failed:
             with suppress(StorageError):
                 self.store.sync(time.monotonic())
+        self._is_closed = True
         self._thread.shutdown()
         self.store.close()

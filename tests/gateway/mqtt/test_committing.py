@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from glue.errors import StorageFullError
-from glue.gateway.mqtt import committing
+from glue.gateway.mqtt import committing, store
 from glue.gateway.mqtt.committing import Committing
 from glue.simulation.disk import SimulatedDisk
 from tests.support import mqtt
@@ -315,5 +315,42 @@ def test_the_end_waits_for_the_sync_that_is_under_way(monkeypatch: pytest.Monkey
         made.begin()
         await made.close()
         assert ended == [1_000.0, -1.0]
+
+    asyncio.run(main())
+
+
+def test_what_found_no_room_is_not_written_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "RETRY_INTERVAL", 0.0)
+
+    async def main() -> None:
+        shell = Shell(monkeypatch)
+        shell.subscriber()
+        publisher = shell.bench.connect("p", 5)
+        shell.flush()
+        await shell.until(lambda: shell.committing._syncing is None)
+        shell.disk.is_full = True
+        publisher.send(mqtt.publish("t", b"x", 1, 1, version=5))
+        shell.flush()
+        await shell.committing.close()
+        files = {name: shell.disk.read(name) for name in shell.disk.names()}
+        shell.disk.is_full = False
+        shell.flush()  # as a second after the last try
+        assert {name: shell.disk.read(name) for name in shell.disk.names()} == files, "the next door may use them"
+        assert shell.committing._syncing is None
+
+    asyncio.run(main())
+
+
+def test_the_end_waits_for_each_sync_that_began_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        shell = Shell(monkeypatch)
+        shell.subscriber()
+        publisher = shell.bench.connect("p", 5)
+        publisher.send(mqtt.publish("t", b"x", 1, 1, version=5))
+        shell.flush()
+        await asyncio.sleep(0)
+        publisher.send(mqtt.publish("t", b"x", 1, 2, version=5))  # its sync begins when the first one ends
+        await shell.committing.close()
+        assert shell.committing._syncing is None, "nothing works on files that are closed"
 
     asyncio.run(main())
