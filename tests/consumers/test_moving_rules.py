@@ -192,6 +192,19 @@ def test_votes_that_a_disk_does_not_store_are_not_told_and_raise_an_alert() -> N
     assert made.home.ballots[ID].role == HOME, "it stands again"
 
 
+def test_a_full_disk_is_told_once_and_tried_again_after_a_second() -> None:
+    made = Keeper()
+    alerts: list[ConsumerAlert] = []
+    made.home._alert = alerts.append
+    made.disk.is_full = True
+    asked(made, **JOIN)
+    for tenths in range(10):
+        made.home.advance(made.now + tenths / 10)
+    assert len(alerts) == 1
+    assert made.home.advance(made.now + 1.0) == []
+    assert len(alerts) == 2
+
+
 def test_a_change_is_stored_a_hundredth_of_a_second_later_and_a_farewell_stores_all() -> None:
     made = keeper()
     made.run(1.0)

@@ -210,3 +210,24 @@ def test_keepers_that_leave_take_their_requests_with_them() -> None:
     assert desk.reader.keepers.covered("t/x")
     assert not desk.reader.keepers.covers("t/x")
     assert not desk.reader.keepers.covered("u")
+
+
+def test_a_late_list_of_a_keeper_that_was_passed_over_cuts_no_list_short() -> None:
+    desk = Desk(ONE, TWO)
+    first = desk.ask()
+    desk.now = 0.05
+    second = desk.ask()
+    for asked in (first, second):
+        assert desk.answer(asked, heads=[("t/a", 5, PUBLISHER, 7, 1)], next=1, head=2)
+    desk.wait()
+    keeper, request = desk.ask()
+    assert (keeper, request.heads, request.after) == (first[0], True, 0), "it speaks again, and tells all"
+    assert desk.reader.keepers.is_listing
+
+
+def test_a_keeper_keeps_a_topic_only_as_long_as_one_of_its_patterns_is_for_it() -> None:
+    desk = Desk(ONE)
+    desk.reader.keepers.offered(0.0, ONE, 1, "t/b", replicas=1)
+    desk.reader.keepers.withdrawn(ONE, "t/#")
+    assert [desk.reader.keepers.covers(topic) for topic in ("t/a", "t/b")] == [False, True]
+    assert desk.reader.keepers._keepers.target(0.0, (), "t/a") == ONE

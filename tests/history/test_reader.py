@@ -11,6 +11,8 @@ import pytest
 from glue.contract import Delivery, Missed
 from glue.history.reader import Reader
 from glue.history.source import CHECK, FOUND_LATE, GRACE, LEFT, RETURN, weight
+from glue.history.stream import Key, Stream
+from glue.history.table import Streams
 from glue.history.wire import EARLIEST, LAST, LATEST, Page, Start
 from glue.topics.bundle import MessageGroup
 
@@ -56,6 +58,35 @@ def test_what_was_held_gives_its_room_back_when_it_is_handed_over(monkeypatch: p
             reader.live(0.0, delivery)
     handed_over = [delivery.payloads[0] for delivery in reader.ready if isinstance(delivery, Delivery)]
     assert handed_over == [1, 2, 3] * 10
+
+
+def test_what_was_held_gives_its_room_back_when_its_stream_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.history.sequencer.HELD", 2 * weight(live(1)))
+    monkeypatch.setattr("glue.history.sequencer.STREAMS", 1)
+    reader = reader_from((EARLIEST, 0))
+    for topic, numbers in (("t/a", (3, 2)), ("t/b", (3, 2)), ("t/c", (3, 2, 1))):
+        for number in numbers:
+            delivery = live(number)
+            delivery.topic = topic
+            reader.live(0.0, delivery)
+    handed_over = [(one.topic, one.payloads[0]) for one in reader.ready if isinstance(one, Delivery)]
+    assert handed_over == [("t/c", number) for number in (1, 2, 3)]
+
+
+def test_streams_that_came_live_give_no_way_because_one_keeper_told_of_them_all() -> None:
+    streams = Streams(16)
+
+    def add(number: int, teller: str) -> Key:
+        key, stream = (f"{number:016x}", 7, "t/a"), Stream("publisher")
+        stream.teller, stream.is_unsure = teller, bool(teller)
+        left = streams.add(key, stream)
+        streams.note_live(key, stream)
+        return key if left is None else left[0]
+
+    first = add(1, "")
+    for number in range(2, 17):
+        add(number, "1" * 16 if number > 10 else "")
+    assert add(17, "") == first
 
 
 def test_what_a_publisher_remembers_of_before_its_live_messages_is_told_once_if_it_is_found_late() -> None:
