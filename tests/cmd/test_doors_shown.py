@@ -89,6 +89,8 @@ def test_passwords_are_asked_for_twice_or_read(
     assert asked == ["password for hall: ", "once more: "]
     monkeypatch.setattr("sys.stdin", io.StringIO("secret\nmore\n"))
     assert mqtt._ask_password("hall") == "secret"
+    monkeypatch.setattr("sys.stdin", io.StringIO(" my secret \r\n"))
+    assert mqtt._ask_password("hall") == " my secret ", "as in a terminal"
     for nothing in ("", "\n", "\r\nmore"):
         monkeypatch.setattr("sys.stdin", io.StringIO(nothing))
         assert mqtt.main(["passwd", str(tmp_path / "users"), "hall"]) == 2

@@ -111,6 +111,19 @@ def test_history_that_is_ended_shows_what_it_has(
     assert shown == [("reading", 0.0, True), *[(f"{number} messages",) for number in range(1, count + 1)]]
 
 
+def test_a_gap_that_is_told_at_once_makes_history_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    gap = SimpleNamespace(topic="t", publisher="hall", count=3, cause="gone")
+
+    def subscribe(*_: Any, **__: Any) -> Any:
+        there.on_gap(gap)
+        return nullcontext(SimpleNamespace(get=end))
+
+    there: Any = Calls(subscribe=subscribe)
+    monkeypatch.setattr(history, "open_endpoint", lambda *_, **__: nullcontext(there))
+    assert history.main(["t"]) == 1
+    assert "3 messages of t from hall are missing: gone" in capsys.readouterr().err
+
+
 def test_history_of_a_silent_topic_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 

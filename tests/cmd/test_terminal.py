@@ -124,6 +124,24 @@ def test_a_command_that_ends_gives_its_locks_back() -> None:
     assert (held["a"].calls, 0.5 < second["timeout"] <= first["timeout"] <= 1.0) == ([], True)
 
 
+def test_a_lock_whose_release_takes_long_leaves_less_time_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, given = Time(), list[float]()
+    monkeypatch.setattr(model, "time", clock)
+
+    def release(timeout: float) -> None:
+        given.append(round(timeout, 3))
+        clock.now += min(timeout, 0.6)
+        raise glue.MinorityError("no majority")
+
+    there: Any = Calls(lock=SimpleNamespace(remaining=5.0, token=1, release=release))
+    quiet: Any = SimpleNamespace(event=lambda *_, **__: None)
+    terminal = Terminal(there, quiet, 7.0)
+    for name in "abc":
+        terminal.do(["lock", name])
+    assert terminal.release_all()
+    assert given == [1.0, 0.4], "a second for all"
+
+
 @pytest.mark.parametrize(("change", "text"), [
     ({}, "k = 1  (7)"), ({"deleted": True, "value": None}, "k deleted  (7)"), ({"index": 0}, "k = 1  (merged)"),
     ({"is_conflict": True}, "k = 1  (conflict)"), ({"key": "a\x1b"}, r"a\x1b = 1  (7)"),
