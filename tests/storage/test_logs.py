@@ -155,6 +155,14 @@ def test_the_oldest_is_removed_beyond_the_limit_and_never_stored_again() -> None
     assert log.append([messages(1, 20, size=100)]) == 30
 
 
+def test_offsets_are_found_by_time_after_the_oldest_was_removed() -> None:
+    log = MemoryLog("0" * 16, limit=300)
+    for number in range(1, 11):
+        log.append([messages(number, at=1000.0 + number, size=100)])
+    assert log.first == 7
+    assert [log.offset_at(time) for time in (0, 1001, 1008, 1009, 1010, 1011)] == [7, 7, 7, 8, 9, 10]
+
+
 def test_streams_that_were_silent_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glue.storage.streams.STREAMS", 3)
     log = MemoryLog("0" * 16)
