@@ -67,6 +67,17 @@ def test_functions_are_called_coroutines_awaited_and_what_raises_is_told_with_it
     asyncio.run(main())
 
 
+def test_a_callback_that_its_loop_ends_is_no_failure() -> None:
+    failed: list[object] = []
+
+    async def main() -> None:
+        Callbacks(failed.append).run(asyncio.sleep, 1000.0)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())  # which cancels what still waits
+    assert failed == []
+
+
 def test_a_callback_that_is_done_holds_its_event_no_more() -> None:
     class Event:
         pass

@@ -15,7 +15,7 @@ import pytest
 
 import glue
 import glue.aio
-from glue.contract import Delivery, Missed, PeerInterest
+from glue.contract import Delivery, Missed, PeerInterest, Subscribe, Unsubscribe
 from glue.drivers.directory import FileDirectory
 from glue.endpoint import model_options
 from glue.endpoint.owner import OwnerFunctions
@@ -121,6 +121,15 @@ def test_a_strict_reader_of_history_is_asked_when_the_turn_of_a_message_comes(en
     endpoint._matching.note(5.0, PeerInterest("id-b", [Statement(OFFER, terms_of(glue.QoS()), "t").interest], []))
     assert reader.admits(delivery("z")) is True
     assert endpoint.counted.counted["left out"] == 2
+
+
+def test_a_topic_that_is_closed_promises_no_rate_any_more(endpoint: Any) -> None:
+    topic = endpoint.topic("t", qos=glue.QoS(deadline=0.5))
+    topic.announce()
+    begun = {one.token for one in endpoint._driver.asked if isinstance(one, Subscribe)}
+    assert any(one.patterns == ("$glue/publisher/500/t",) for one in endpoint._driver.asked)
+    topic.close()
+    assert {one.token for one in endpoint._driver.asked if isinstance(one, Unsubscribe)} == begun
 
 
 # ----------------------------------------------------------------------------------------------------- typed topics

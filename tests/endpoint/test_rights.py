@@ -11,7 +11,6 @@ import pytest
 import glue
 from glue.simulation import SimulatedEndpoint, World
 from glue.simulation.disk import SimulatedDisk
-from glue.sync.sampling import sample
 
 
 @dataclass
@@ -54,14 +53,6 @@ def test_a_call_asks_the_rules(action: str, call: Callable[[SimulatedEndpoint], 
         call(one)
     assert str(caught.value) == f"{action} forbidden"
     assert guard.asked[-1] == (action, "forbidden")
-
-
-def test_who_only_watches_a_topic_asks_the_rules_as_a_subscriber_does() -> None:
-    one: Any = glue.Endpoint("one")
-    guard = one._core.guard = Guard()
-    with pytest.raises(glue.ForbiddenError):
-        sample(one, "forbidden", print)
-    assert guard.asked == [("subscribe", "forbidden")]
 
 
 def test_a_voter_has_to_be_allowed_to_write_all_of_a_model() -> None:

@@ -11,6 +11,7 @@ import pytest
 import glue
 import glue.aio
 from glue.contract import Delivery, Subscribe, Unsubscribe
+from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import LINGER
 from glue.endpoint.core import FIRST_ROUND
 from glue.endpoint.message import Gap
@@ -108,6 +109,22 @@ def test_a_start_that_is_interrupted_closes_the_endpoint_at_once(life: Life, mon
     assert Driver.last.did == ["start", ("wait", FIRST_ROUND), ("close", 0.0)]
     with pytest.raises(glue.ClosedError):
         life.endpoint.start()
+
+
+def test_a_close_ends_all_subscriptions_and_then_waits_for_the_threads_of_their_handlers(life: Life) -> None:
+    endpoint, did = life.endpoint.start(), list[Any]()
+
+    class Closing:
+        def close(self) -> None:
+            did.append("close")
+            endpoint._subscriptions.discard(self)
+
+        def _join(self, timeout: float) -> None:
+            did.append(timeout)
+
+    endpoint._subscriptions |= {Closing(), Closing()}
+    endpoint.close()
+    assert did == ["close", "close", FAREWELL, FAREWELL]
 
 
 def test_what_is_asked_of_the_driver_while_it_runs(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
