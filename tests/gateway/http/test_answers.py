@@ -136,6 +136,7 @@ def test_a_client_is_known_by_its_token_its_certificate_or_its_address() -> None
     ("remote", "host", "is_local"),
     [
         ("127.0.0.9", "localhost", True), ("127.0.0.9", "10.0.0.1:80", True), ("127.0.0.9", "door.lan", False),
+        ("127.0.0.9", "127.0.0.1.evil.example", False), ("127.0.0.9", "127.evil.example:80", False),
         ("127.0.0.9", "", False), ("127.0.0.9", ":80", False), ("127.0.0.9", "[", False),
         ("127.0.0.9", "[x]", False), ("::1", "[fd00::1]", True),
         ("10.0.0.7", "10.0.0.1", False),

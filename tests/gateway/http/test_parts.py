@@ -136,6 +136,7 @@ def test_a_new_secret_is_used_beside_the_one_before() -> None:
     known = Subscription("s", "t", "http://10.0.0.1/", secrets=(SECRET,))
     both = changed(known, {"secret": OTHER}, Limits())
     assert both.secrets == (OTHER, SECRET)
+    assert changed(both, {"secret": OTHER}, Limits()).secrets == (OTHER, SECRET), "some know the old one alone"
     assert changed(both, {"secret": None}, Limits()).secrets == (OTHER,)
     assert both.shown()["secrets"] == 2
 

@@ -270,3 +270,19 @@ def test_a_pattern_that_a_client_names_twice_is_streamed_once_and_given_up_at_th
         assert network.open == {}
 
     asyncio.run(program())
+
+
+@pytest.mark.parametrize("query", ["timeout=9", "last=1", "since=10m"])
+def test_a_client_that_goes_while_it_waits_for_the_past_leaves_no_subscription(query: str) -> None:
+    async def program() -> None:
+        endpoint = Endpoint()
+        asked = request("topic=x", query=[tuple(query.split("="))])
+        reading = asyncio.create_task(topics.read(made_door(endpoint), EVERYTHING, asked))
+        while not endpoint.asked:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        assert endpoint.asked[1:] == ["closed"]
+
+    asyncio.run(program())

@@ -30,6 +30,7 @@ HERE = ("127.0.0.1", 5_000), ("127.0.0.1", 9_001)
         ("127.0.0.1:9001", ["http://["], False),
         ("127.0.0.1:9001", ["http://localhost", "https://evil.example"], False),
         ("127.0.0.1:9001", ["http://localhost.evil.example"], False),
+        ("127.0.0.1:9001", ["http://127.0.0.1.evil.example"], False),
     ],
 )
 def test_a_page_of_another_server_is_no_client_of_this_machine(host: str, origins: list[str], is_let_in: bool) -> None:
