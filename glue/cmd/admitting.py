@@ -118,6 +118,10 @@ def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> in
                 f"{arguments.identity}: not admitted yet, so it may do nothing; use glue key admit"
             )
         own = who.certificate
+        if own.until is not None and own.until <= time.time():
+            raise ConfigurationError(
+                f"{arguments.identity}: admitted {_end(own.until)}, so it may do nothing now; use glue key admit"
+            )
     if arguments.rules is not None:
         found = read_rules_file(arguments.rules)
     decision = explain(found, own, arguments.what, arguments.topic)
@@ -165,10 +169,14 @@ def show_member(file: str, output: CommandOutput) -> bool:
         text += "not admitted yet: glue key admit"
     else:
         until, rules = found.certificate.until, orjson.loads(found.certificate.document)["rules"]
-        end = "for good" if until is None else time.strftime("until %Y-%m-%d %H:%M", time.localtime(until))
-        text += f"admitted {end}; rights: {rights_of(rules)}"
+        text += f"admitted {_end(until)}; rights: {rights_of(rules)}"
     output.event("identity", text, name=found.name, public=public, until=until, rules=rules)
     return True
+
+
+def _end(until: float | None) -> str:
+    """The end of an admission (Unix seconds), as text."""
+    return "for good" if until is None else time.strftime("until %Y-%m-%d %H:%M", time.localtime(until))
 
 
 def rights_of(rules: list[dict[str, Any]]) -> str:

@@ -153,11 +153,12 @@ def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
     with glue.Endpoint(key=arguments.file, identity=arguments.identity, **settings) as endpoint:
         write(arguments, key, output)
         driver, epoch = endpoint._running(), key.newest.number
-        common.pause(min(ANNOUNCED, arguments.duration))
-        common.wait_for(
-            lambda seconds: driver.wait_until(lambda: is_known(endpoint, epoch), seconds),
-            arguments.duration - ANNOUNCED,
-        )
+        with common.until_ended(None):  # ended early, it tells who has the epoch by then
+            common.pause(min(ANNOUNCED, arguments.duration))
+            common.wait_for(
+                lambda seconds: driver.wait_until(lambda: is_known(endpoint, epoch), seconds),
+                arguments.duration - ANNOUNCED,
+            )
         have, all_ = members(endpoint, epoch)
     output.event("members", f"{have} of {all_} members have it", members=all_, informed=have)
     return common.SUCCESS if have == all_ else common.FAILURE

@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 import glue
+from glue.cmd import common
 from glue.cmd import key as command
 from glue.endpoint.secrets import read_key
 from glue.security import suites
@@ -69,13 +70,17 @@ def test_a_key_is_made_shown_and_rotated_beside_the_network(run: Run) -> None:
 
 @pytest.mark.parametrize(("words", "told"), [
     ("rotate plant.key --overlap 2678401", "--overlap 2678401.0: expected at most 2678400 seconds"),
+    ("rotate plant.key --leaked --overlap 2678401", "--overlap 2678401.0: expected at most 2678400 seconds"),
+    ("admit her.identity --authority plant.authority --publish a/#/b", "'a/#/b'"),
     ("rotate plant.key --without hall", "members of this key have identities, so --authority has to sign"),
     ("rotate signed.key", "members of this key have identities, so --authority has to sign the new epoch"),
     ("open x.pcapng --key plant.key --output ./x.pcapng", "--output ./x.pcapng: this is the capture itself"),
 ])  # fmt: skip
 def test_what_is_refused_changes_no_file(run: Run, words: str, told: str) -> None:
     Path("x.pcapng").write_bytes(b"")
-    for step in ("new plant.key", "new signed.key", "authority plant.authority --key signed.key"):
+    for step in (
+        "new plant.key", "new signed.key", "authority plant.authority --key signed.key", "identity her her.identity",
+    ):  # fmt: skip
         good(run, step)
     before = {path: path.read_bytes() for path in Path().iterdir()}
     code, out, err = run(words)
@@ -125,6 +130,30 @@ def test_members_have_an_epoch_when_all_have_it(
     assert read_key("plant.key").newest.number == 2
     assert waited[0][0] == known
     assert 0.0 < waited[0][1] <= 0.11
+
+
+def test_a_rotation_that_is_ended_early_tells_who_has_the_epoch(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(_: float) -> None:
+        raise common.Ended
+
+    good(run, "new plant.key")
+    security = SimpleNamespace(lives=SimpleNamespace(fresh=[member(2), member(1)]))
+    there = SimpleNamespace(_core=SimpleNamespace(security=security), _running=Calls)
+    monkeypatch.setattr(glue, "Endpoint", lambda **_: nullcontext(there))
+    monkeypatch.setattr(common, "pause", end)
+    code, out, _ = run("rotate plant.key")
+    assert (code, out.splitlines()[1:]) == (1, ["1 of 2 members have it"])
+
+
+def test_a_member_whose_admission_is_over_may_do_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in ("authority plant.authority", "identity hall", "new plant.key"):
+        good(run, words)
+    good(run, "admit hall.identity --authority plant.authority --days 2 --publish home/#")
+    question = "explain hall publish home/lamp --identity hall.identity"
+    assert good(run, question).startswith("yes: ")
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.0 + 2 * 86_400)
+    told = "glue key: hall.identity: admitted until 2027-01-17 08:00, so it may do nothing now; use glue key admit\n"
+    assert run(question) == (2, "", told)
 
 
 def test_members_by_name_are_made_admitted_and_shown(run: Run) -> None:

@@ -265,6 +265,15 @@ def test_the_name_and_the_interface_of_bare_datagrams_are_chosen_if_they_are_not
     monkeypatch.setattr("os.getpid", lambda: 77)
     assert network.main(["--listen"]) == 0
     assert (made[0]["interface"], made[1:]) == (None, ["box-77", "close"])
+
+    def fail(*_: Any) -> None:
+        raise OSError(100, "Network is down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(network, "listen", fail)
+        made.clear()
+        assert network.main(["--listen"]) == 1
+    assert (made[1:], capsys.readouterr().err) == (["close"], "glue network: Network is down\n")
     for option in ("identity", "policy", "storage-key"):
         assert network.main([f"--{option}", "x"]) == 2
         told = f"glue network: --{option} has no effect on bare datagrams; leave it out, or use glue endpoint\n"
