@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from glue.contract import LinkChanged
+from glue.contract import GroupOn, LinkChanged
 from glue.discovery import peers
 from glue.discovery.peers import CREDIT_LIMIT, LONGEST_REST, MOVING, PAST_LIVES, KnownPeer, PastLives
+from tests.discovery.lan import data
 from tests.discovery.test_links import BODY, linked
 
 HERE, THERE = ("10.0.0.1", 7), ("10.0.0.2", 7)
@@ -118,6 +119,14 @@ def test_a_peer_of_two_addresses_that_moved_to_a_third_one_is_never_taken_for_be
     go_on(0.05)
     assert (endpoint.address, endpoint.changes) == (moved, [])
     assert endpoint.layer.links.describe()["other"]["paths"] == []
+
+
+def test_multicast_data_goes_to_all_links_once_the_one_of_the_only_peer_is_down() -> None:
+    endpoint = linked()
+    endpoint.order(data())
+    assert isinstance(endpoint.sent[-1].address, GroupOn)
+    endpoint.order(LinkChanged("eth0", False), data())
+    assert endpoint.sent[-1].address.__class__ is tuple
 
 
 @pytest.mark.parametrize(

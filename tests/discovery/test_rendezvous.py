@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from glue.contract import TO_PEERS, Address, Inbound, Leave, Outbound
-from glue.discovery.rendezvous import CALL_SPACING, CONTACT_LIMIT, PROSPECT_CALLS, Rendezvous
+from glue.discovery.rendezvous import CALL_SPACING, CALLS_BETWEEN, CONTACT_LIMIT, PROSPECT_CALLS, Rendezvous
 from glue.discovery.wire import Introductions
 from tests.discovery.lan import DELAY, Host, Lan, endpoint_id
 
@@ -253,3 +253,14 @@ def test_a_new_contact_is_called_at_once_with_an_announcement() -> None:
     assert called.address == ("10.9.9.9", 7)
     assert orjson.loads(called.bodies[0])["name"] == "host 1"
     assert host.layer.contact(("10.9.9.9", 7)) == []
+
+
+def test_who_is_introduced_late_is_called_as_often_between_announcements_as_the_first() -> None:
+    rendezvous = Rendezvous(Counter())
+    for number, now in ((1, 100.0), (2, 500.0)):
+        assert rendezvous.meet(now, ("10.0.0.1", number))
+        calls = 0
+        while rendezvous.call_at < float("inf"):
+            rendezvous.due(rendezvous.call_at)
+            calls += 1
+        assert calls == CALLS_BETWEEN + 1

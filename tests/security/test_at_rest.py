@@ -146,6 +146,16 @@ def test_another_key_a_plain_and_a_sealed_directory_are_told_apart() -> None:
         opened(plain)
 
 
+def test_a_damaged_copy_of_the_mark_is_made_whole_before_the_other_one_is_damaged_too() -> None:
+    disk = SimulatedDisk(Random(1))
+    opened(disk)
+    for damaged in (10, disk.size(SEALED) - 10):
+        disk.flip(SEALED, 8 * damaged)
+        opened(disk)
+    disk.crash()
+    opened(disk)
+
+
 def test_a_model_and_a_keeper_seal_what_they_store(lan: Lan, tmp_path: Path) -> None:
     write_secret(tmp_path / "store.key", new_key(Random(3).randbytes).to_text())
     key = str(tmp_path / "store.key")

@@ -12,6 +12,7 @@ from glue.contract import PeerAdded, PeerInterest, PeerRemoved
 from glue.security import new_key, rotated
 from glue.security.gates import InterestGate
 from glue.security.guard import Policy
+from glue.security.key import Key
 from glue.security.rotation import Rotation
 from tests.security.test_guard import RULES, Door, text
 from tests.security.test_identities import AUTHORITY
@@ -94,3 +95,14 @@ def test_a_member_that_seals_with_the_newest_epoch_keeps_to_it_when_the_key_chan
     assert rotation.met(1.0, two.newest.id)
     rotation.take(replace(two, revoked=("guest",)))
     assert rotation.sealing.number == two.newest.number
+
+
+def test_the_key_without_the_former_epoch_is_kept_once_that_is_over() -> None:
+    key, kept = new_key(Random(1).randbytes), list[Key]()
+    rotation = Rotation(rotated(key, Random(2).randbytes, overlap=10), kept.append)
+    rotation.advance(100.0, [])
+    assert rotation.advance(110.0, [])
+    assert kept == [], "both are in use"
+    assert rotation.advance(120.0, [])
+    assert [[epoch.number for epoch in one.epochs] for one in kept] == [[2]]
+    assert kept[0].retired == (key.newest.id,)
