@@ -106,8 +106,9 @@ class Sharing:
 
     async def start(self) -> None:
         """Begin to take parts."""
-        watches = [await self._model.watch(f"{SUBSCRIPTIONS}#"), await self._model.watch(f"{TOPICS}#")]
-        self._watches = watches
+        watches = self._watches
+        for followed in (SUBSCRIPTIONS, TOPICS):
+            watches.append(await self._model.watch(f"{followed}#"))
         self._tasks = [
             asyncio.create_task(self._follow(watches[0], self._changed), name="glue http shared subscriptions"),
             asyncio.create_task(self._follow(watches[1], self._created), name="glue http shared topics"),

@@ -180,6 +180,26 @@ def test_a_position_that_cannot_be_found_holds_up_no_other_and_is_looked_for_aga
     virtually(program)
 
 
+def test_a_door_that_can_follow_a_part_of_the_model_only_leaves_nothing_open_there(virtually: Program) -> None:
+    async def program() -> None:
+        door, made, model = await prepared()
+        watch = model.watch
+
+        async def without_topics(pattern: str) -> Any:
+            if pattern.startswith("http/topics/"):
+                raise MinorityError("no majority")
+            return await watch(pattern)
+
+        model.watch = without_topics
+        with pytest.raises(MinorityError):
+            await made.start()
+        await made.close()
+        assert (len(model.watched), model.closed) == (1, 1), "else each change would wait there"
+        await door.delivering.close()
+
+    virtually(program)
+
+
 def test_a_lease_that_is_over_when_it_comes_delivers_nothing(virtually: Program) -> None:
     async def program(seconds: float, delivered: list[Any]) -> None:
         door, made, _ = await prepared(Lease(seconds))
