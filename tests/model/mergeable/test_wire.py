@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from errno import ENOSPC
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ import orjson
 import pytest
 
 from glue.contract import Delivery
-from glue.errors import ConfigurationError, CorruptStorageError, ModelError
+from glue.errors import ConfigurationError, CorruptStorageError, ModelError, StorageFullError
 from glue.model.mergeable import Prefixes
 from glue.model.mergeable.context import Context
 from glue.model.mergeable.part import Mergeable
@@ -187,6 +188,31 @@ def test_a_file_of_mostly_outdated_deltas_is_replaced_whatever_the_moment_of_a_p
         except Exception:  # the power was cut
             disk.crash()
         assert kept(disk) in ([b"all"], [b"x" * (2 << 20)])
+
+
+class ThinDisk(SimulatedDisk):
+    """A disk that finds out only as it syncs that there is no room, and loses what it had taken."""
+
+    def sync(self, name: str) -> None:
+        try:
+            super().sync(name)
+        except OSError:
+            raise OSError(ENOSPC, "no space left on the simulated disk") from None
+
+
+def test_a_file_that_found_no_room_as_it_was_synced_is_not_whole_until_it_is_replaced() -> None:
+    disk = ThinDisk(Random(1))
+    file = DeltaFile(disk)
+    file.load()
+    file.append(b"one")
+    disk.fails_to_sync = True
+    with pytest.raises(StorageFullError):
+        file.sync()
+    assert not file.is_whole
+    file.replace([b"all"])
+    assert file.is_whole
+    disk.crash()
+    assert kept(disk) == [b"all"]
 
 
 def test_a_damaged_file_is_noticed_and_put_aside() -> None:
