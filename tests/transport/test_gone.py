@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from glue.contract import Outbound, PeerAdded, PeerRemoved, PeerSleeps
+from glue.contract import Awake, Outbound, PeerAdded, PeerRemoved, PeerSleeps, Sleep
 from glue.contract.counters import Counters
 from glue.transport import layer
 from glue.transport.acknowledger import Acknowledger
@@ -67,6 +67,26 @@ def test_the_first_message_to_a_life_carries_no_acknowledgement_for_the_one_befo
     assert first.header[KEY][:6] == ["data", 0, 0, 0, 0, 0]
     _, down = transport.receive(1.0 + ACK_DELAY, [])
     assert [item for item in down if isinstance(item, Outbound) and item.header[KEY][0] == "ack"] == []
+
+
+def test_who_wakes_up_waits_for_no_peer_that_is_gone() -> None:
+    transport = receiver()
+    for cycle in (1, 2):
+        transport.send(1.0, [Sleep(cycle)])
+    up, _ = transport.receive(1.01, [PeerRemoved(PEER, 1, "peer", "goodbye")])
+    (awake,) = [item for item in up if isinstance(item, Awake)]
+    assert (awake.cycle, awake.waited, [*awake.silent]) == (2, 0, [])
+    assert transport.deadline == inf
+
+
+def test_who_wakes_up_wakes_no_peer_that_sleeps() -> None:
+    transport = receiver()
+    transport.receive(1.0, [PeerSleeps(PEER, 0), PeerSleeps(PEER, 1)])
+    transport.send(1.0, [Outbound((PEER,), [b"later"])])
+    down = [item for cycle in (1, 2) for item in transport.send(1.0, [Sleep(cycle)])]
+    down += transport.receive(1.5, [])[1]
+    assert {item.header[KEY][0] for item in down if isinstance(item, Outbound)} == {"wake"}
+    assert transport.backlog == 0
 
 
 def test_what_one_that_left_had_behind_gaps_is_given_back() -> None:
