@@ -53,6 +53,24 @@ def test_a_subscription_is_made_as_a_whole_though_its_client_goes() -> None:
     run(program())
 
 
+def test_a_subscription_that_is_being_made_as_the_door_closes_is_made_and_told() -> None:
+    async def program() -> None:
+        made = SlowStore()
+        door = Door()
+        door.store = door.delivering.store = made
+        await door.delivering.start()
+        adding = asyncio.create_task(door.add("s", "t"))
+        await turns()
+        closing = asyncio.create_task(door.delivering.close())
+        await turns()
+        made.gate.set()
+        await adding
+        await closing
+        assert [*made.subscriptions] == ["s"]
+
+    run(program())
+
+
 @pytest.mark.parametrize("is_first", [False, True])
 def test_a_subscription_that_is_deleted_while_it_is_changed_stays_deleted(is_first: bool) -> None:
     async def program() -> None:
