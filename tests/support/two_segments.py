@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.support.namespaces import Host, ip, segment
 
@@ -34,8 +35,16 @@ def cut(host: Host, interface: str, is_cut: bool = True) -> None:
 
 @contextlib.contextmanager
 def join(hosts: list[Host]) -> Iterator[None]:
-    """Make one segment of both for the time of the block: every multicast comes to both interfaces of each host."""
+    """Make one segment of both for the time of the block: every multicast comes to both interfaces of each host.
+
+    Each interface answers for its own address alone, as docs/two-networks.md advises. Else a neighbour may take the
+    address of one for that of the other, and for up to a minute after that one went down.
+    """
     switch = switch_of(hosts[0])
+    for host in hosts:
+        with host.entered():
+            for name, value in (("arp_ignore", "1"), ("arp_announce", "2")):
+                Path(f"/proc/sys/net/ipv4/conf/all/{name}").write_text(value)
     ip(
         [
             "link add join0 type veth peer name join1",
