@@ -49,3 +49,19 @@ def public(made: type) -> set[str]:
 @pytest.mark.parametrize(("made", "names"), PUBLIC, ids=[made.__module__ + "." + made.__name__ for made, _ in PUBLIC])
 def test_a_class_has_these_public_names(made: type, names: str) -> None:
     assert public(made) == set(names.split())
+
+
+@pytest.mark.parametrize("kind", ["Endpoint", "Model", "Lock", "Watch", "Subscription"])
+def test_methods_of_both_kinds_take_the_same_arguments_with_the_same_defaults(kind: str) -> None:
+    one, other = getattr(glue, kind), getattr(glue.aio, kind)
+    compared = 0
+    for name, method in inspect.getmembers(one, inspect.isfunction):
+        if name.startswith("_") or not inspect.isfunction(getattr(other, name, None)):
+            continue
+        parameters, others = (inspect.signature(made).parameters for made in (method, getattr(other, name)))
+        assert [*parameters] == [*others], name
+        for parameter in parameters:
+            if (name, parameter) != ("sleep", "pause"):  # one waits, the other one is awaited
+                assert parameters[parameter].default == others[parameter].default, (name, parameter)
+                compared += 1
+    assert compared > 0

@@ -162,6 +162,8 @@ def test_a_wrong_call_raises_and_says_what_is_expected(lan: Lan) -> None:
         a.receivers("k", Account, partitions=0)
     with pytest.raises(glue.ConfigurationError, match="store"):
         a.receivers("k", Account, store="nowhere:x")
+    with pytest.raises(glue.TopicError):
+        a.receivers("k", Account, dead_letters="dead/#")
     a.receivers("k", Account)
     with pytest.raises(glue.ConfigurationError, match="already"):
         a.receivers("k", Account)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from glue.contract import BULK, Delivery, Subscribe, Unsubscribe
 from glue.contract.metadata import Metadata
 from glue.topics import samples as module
-from glue.topics.bundle import MessageGroup, encode
+from glue.topics.bundle import KEPT, LIVE, MessageGroup, encode
 from glue.topics.fastpath import TopicsFastPath
 from glue.topics.samples import SIZE, asked_of
 from glue.topics.wrapped import sampled
@@ -225,3 +226,11 @@ def test_samples_are_no_gap_in_the_numbers_of_a_subscription() -> None:
         run(wire, "kitchen", number * 0.7 + 0.1)
     assert all(isinstance(one, Delivery) for one in wire.heard["spy"])
     assert [one.sequence for one in wire.heard["spy"] if one.tokens == ("all",)] == [1, 2, 3, 4]
+
+
+def test_a_sample_tells_when_it_was_published_and_whether_it_is_retained() -> None:
+    for retain, is_retained in ((KEPT, True), (LIVE, False)):
+        group = MessageGroup(sampled(1000, 100, "a"), 7, 1_700_000_000_500_000, [b"x"], 1, None, False, retain)
+        (one,) = module.delivered(Counter(), group, "kitchen", "k" * 16, 3, ("token",))
+        assert (one.topic, one.published_at, one.retained) == ("a", 1_700_000_000.5, is_retained)
+        assert (one.publisher, one.publisher_id, one.incarnation, one.tokens) == ("kitchen", "k" * 16, 3, ("token",))
