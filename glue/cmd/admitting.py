@@ -118,7 +118,7 @@ def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> in
                 f"{arguments.identity}: not admitted yet, so it may do nothing; use glue key admit"
             )
         own = who.certificate
-        if own.until is not None and own.until <= time.time():
+        if own.end <= time.time():
             raise ConfigurationError(
                 f"{arguments.identity}: admitted {_end(own.until)}, so it may do nothing now; use glue key admit"
             )

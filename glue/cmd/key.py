@@ -153,7 +153,7 @@ def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
     with glue.Endpoint(key=arguments.file, identity=arguments.identity, **settings) as endpoint:
         write(arguments, key, output)
         driver, epoch = endpoint._running(), key.newest.number
-        with common.until_ended(None):  # ended early, it tells who has the epoch by then
+        with common.until_ended(None):  # a signal ends the wait; the members are counted all the same
             common.pause(min(ANNOUNCED, arguments.duration))
             common.wait_for(
                 lambda seconds: driver.wait_until(lambda: is_known(endpoint, epoch), seconds),

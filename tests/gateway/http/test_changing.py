@@ -29,14 +29,19 @@ class SlowStore(MemoryStore):
         await self.gate.wait()
 
 
+async def begun() -> tuple[SlowStore, Door, asyncio.Task[None]]:
+    """A door whose store takes its time, and the making of a subscription that waits for it."""
+    made, door = SlowStore(), Door()
+    door.store = door.delivering.store = made
+    await door.delivering.start()
+    adding = asyncio.create_task(door.add("s", "t"))
+    await turns()
+    return made, door, adding
+
+
 def test_a_subscription_is_made_as_a_whole_though_its_client_goes() -> None:
     async def program() -> None:
-        made = SlowStore()
-        door = Door()
-        door.store = door.delivering.store = made
-        await door.delivering.start()
-        adding = asyncio.create_task(door.add("s", "t"))
-        await turns()
+        made, door, adding = await begun()
         adding.cancel()
         with suppress(asyncio.CancelledError):
             await adding
@@ -55,12 +60,7 @@ def test_a_subscription_is_made_as_a_whole_though_its_client_goes() -> None:
 
 def test_a_subscription_that_is_being_made_as_the_door_closes_is_made_and_told() -> None:
     async def program() -> None:
-        made = SlowStore()
-        door = Door()
-        door.store = door.delivering.store = made
-        await door.delivering.start()
-        adding = asyncio.create_task(door.add("s", "t"))
-        await turns()
+        made, door, adding = await begun()
         closing = asyncio.create_task(door.delivering.close())
         await turns()
         made.gate.set()

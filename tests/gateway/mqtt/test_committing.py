@@ -46,6 +46,17 @@ class Shell:
         device.send(mqtt.connect("s", 5, clean=False, raw=HOUR), mqtt.subscribe(1, ("t", 1), version=5))
         return device
 
+    async def fill_disk(self) -> Device:
+        """Fill the disk, and return the client whose message found no room."""
+        self.subscriber()
+        publisher = self.bench.connect("p", 5)
+        self.flush()
+        await self.until(lambda: self.committing._syncing is None)
+        self.disk.is_full = True
+        publisher.send(mqtt.publish("t", b"x", 1, 1, version=5))
+        self.flush()
+        return publisher
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds."""
         async with asyncio.timeout(PATIENCE):
@@ -78,13 +89,7 @@ def test_a_message_is_acknowledged_by_the_sync_that_makes_it_durable(monkeypatch
 
 def test_on_a_full_disk_clients_wait_and_go_on_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(shell: Shell) -> None:
-        shell.subscriber()
-        publisher = shell.bench.connect("p", 5)
-        shell.flush()
-        await shell.until(lambda: shell.committing._syncing is None)
-        shell.disk.is_full = True
-        publisher.send(mqtt.publish("t", b"x", 1, 1, version=5))
-        shell.flush()
+        publisher = await shell.fill_disk()
         shell.committing.write()
         assert shell.bench.broker.statistics["times that the disk was full"] == 1
         assert publisher.client in shell.bench.broker.changed
@@ -324,13 +329,7 @@ def test_what_found_no_room_is_not_written_after_the_end(monkeypatch: pytest.Mon
 
     async def main() -> None:
         shell = Shell(monkeypatch)
-        shell.subscriber()
-        publisher = shell.bench.connect("p", 5)
-        shell.flush()
-        await shell.until(lambda: shell.committing._syncing is None)
-        shell.disk.is_full = True
-        publisher.send(mqtt.publish("t", b"x", 1, 1, version=5))
-        shell.flush()
+        await shell.fill_disk()
         await shell.committing.close()
         files = {name: shell.disk.read(name) for name in shell.disk.names()}
         shell.disk.is_full = False
